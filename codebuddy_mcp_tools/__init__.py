@@ -1,0 +1,1 @@
+"""MCP servers as LangChain tools and LangGraph nodes."""
