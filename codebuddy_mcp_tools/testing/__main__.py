@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 from typing import NoReturn
 
 from codebuddy_mcp_tools.testing.errors import ScriptError
@@ -27,9 +27,9 @@ def main(arguments: list[str]) -> None:
         (name,) = [word for word in rest if word != "--http"]
     except (ValueError, IndexError):
         _refuse(USAGE)
-    path = Path(name).resolve()
+    path = os.path.realpath(name)
     try:
-        protocol = Protocol(Script.load(path), StateDirectory(path.parent))
+        protocol = Protocol(Script.load(path), StateDirectory(os.path.dirname(path)))
     except ScriptError as error:
         _refuse(str(error))
     # Each transport is imported only when it is used: a stdio server must start fast.

@@ -108,7 +108,7 @@ class FaultServer:
         Script.parse(script)
         self._temporary = directory is None
         self.directory = Path(tempfile.mkdtemp(prefix="fault-server-")) if directory is None else directory
-        self.state = StateDirectory(self.directory)
+        self.state = StateDirectory(str(self.directory))
         self.script_path = self.directory / "script.json"
         self._script: dict[str, Any] = {}
         self._endpoints: list[HttpEndpoint] = []
@@ -185,7 +185,7 @@ class FaultServer:
 
     def gate(self, name: str) -> Path:
         """The file that `{"wait_file": name}` waits for and `{"touch": name}` makes; `.touch()` it to open the gate."""
-        return self.state.file(name)
+        return self.directory / name
 
     async def seen(self, method: str, count: int = 1, *, timeout: float = 20.0) -> list[dict[str, Any]]:
         """Wait until so many messages with this method have arrived, and return them.

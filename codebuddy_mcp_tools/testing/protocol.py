@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Mapping, Sequence
-from subprocess import Popen
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codebuddy_mcp_tools.testing.script import BLOCKING, Script, Step, kind_of, nth
 from codebuddy_mcp_tools.testing.state import StateDirectory
 from codebuddy_mcp_tools.testing.steps import Exchange, run
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 LATEST = "2025-11-25"
 

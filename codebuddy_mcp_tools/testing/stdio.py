@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -102,5 +101,5 @@ def guard(protocol: Protocol, action: Callable[[], None]) -> None:
             os._exit(0)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the script's author who must see it
         protocol.state.record("script_error", error=f"{type(error).__name__}: {error}")
-        traceback.print_exc(file=sys.stderr)
+        sys.excepthook(type(error), error, error.__traceback__)
         os._exit(70)

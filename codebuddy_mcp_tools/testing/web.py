@@ -9,7 +9,6 @@ import secrets
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Mapping
 
 from codebuddy_mcp_tools.testing.errors import ScriptError
@@ -164,7 +163,7 @@ class Site:
             self.protocol.state.record("client_gone", error=str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the script's author who must see it
             self.protocol.state.record("script_error", error=f"{type(error).__name__}: {error}")
-            traceback.print_exc(file=sys.stderr)
+            sys.excepthook(type(error), error, error.__traceback__)
             os._exit(70)
         finally:
             connection.close()

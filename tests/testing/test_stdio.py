@@ -110,7 +110,9 @@ async def test_the_answer_of_the_client_to_a_request_of_the_server_can_be_seen()
 
 def exchange(server: FaultServer, *messages: dict[str, object]) -> tuple[bytes, bytes, int]:
     text = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
-    done = subprocess.run([sys.executable, *server.arguments()], input=text, capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, *server.arguments()], input=text, capture_output=True, timeout=60, check=False
+    )
     return done.stdout, done.stderr, done.returncode
 
 
@@ -192,6 +194,6 @@ def test_a_changed_script_is_played_by_the_next_process() -> None:
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], ["--port"], ["--port", "x", "s"], ["/no/such/file"]])
 def test_wrong_usage_is_one_line(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "codebuddy_mcp_tools.testing", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
