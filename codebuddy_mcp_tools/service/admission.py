@@ -1,0 +1,82 @@
+"""Who may be started: the settings first, then the stored answers, then the person, if there is one to ask.
+
+Policy: nothing is spawned, dialled or expanded for a server that is not admitted. A person is asked once per server and
+process, however many callers wait for the answer, and nobody waits for an answer about another server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+
+from codebuddy_mcp_tools.config import ServerEntry, Settings
+from codebuddy_mcp_tools.policy import ApprovalRequest, ServerApprovals
+from codebuddy_mcp_tools.types import Admission
+
+ApprovalHandler = Callable[[ApprovalRequest], bool | Awaitable[bool]]
+"""Asked whether something may happen; `True` means yes. May be a coroutine function; a plain function runs in a thread."""
+
+
+async def ask(handler: ApprovalHandler, request: ApprovalRequest) -> bool:
+    """Put a question to the user's handler. What the handler raises is the caller's to deal with."""
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None)):  # noqa: B004
+        answer = handler(request)
+    else:
+        # A plain handler may well call input(): it must not stop the loop that everybody's calls run on.
+        answer = await asyncio.to_thread(handler, request)
+    return bool(await answer) if inspect.isawaitable(answer) else bool(answer)
+
+
+class Gatekeeper:
+    """Answers "may this server start, and if not, what should the user do?"."""
+
+    def __init__(self, approvals: ServerApprovals, settings: Settings, handler: ApprovalHandler | None) -> None:
+        self._approvals = approvals
+        self._settings = settings
+        self._handler = handler
+        self._asked: dict[str, concurrent.futures.Future[bool]] = {}
+        self._lock = threading.Lock()
+
+    def admission(self, entry: ServerEntry) -> tuple[Admission, str | None]:
+        """The state of an entry and, when it is not admitted, one line that says why and what to do."""
+        if entry.config is None:
+            return Admission.INVALID, entry.error
+        if not entry.config.enabled:
+            return Admission.DISABLED, "disabled in its entry; remove `disabled` or set `enabled` to use it"
+        if entry.name in self._settings.disabled_mcp_servers:
+            return Admission.DISABLED, "named in disabledMcpServers"
+        state = self._approvals.state(entry, self._settings)
+        if state is Admission.PENDING:
+            return state, f"waits for approval: run `codebuddy-mcp approve {entry.name}` or give an approval_handler"
+        if state is Admission.REJECTED:
+            return state, f"not approved; run `codebuddy-mcp approve {entry.name}` to change that"
+        return state, None
+
+    @property
+    def can_ask(self) -> bool:
+        return self._handler is not None
+
+    async def answer(self, entry: ServerEntry) -> bool:
+        """The person's answer for a pending entry, stored; concurrent callers share one question."""
+        if self._handler is None:
+            return False
+        key = self._approvals.fingerprint(entry)
+        with self._lock:
+            mine = key not in self._asked
+            future = self._asked.setdefault(key, concurrent.futures.Future())
+        if not mine:
+            return await asyncio.wrap_future(future)
+        try:
+            approved = await ask(self._handler, self._approvals.request(entry))
+        except BaseException:
+            # The question was not answered: whoever comes next may ask again.
+            with self._lock:
+                self._asked.pop(key, None)
+            future.set_result(False)
+            raise
+        self._approvals.record(entry, approved)
+        future.set_result(approved)
+        return approved

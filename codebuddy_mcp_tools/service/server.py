@@ -1,0 +1,199 @@
+"""One configured server: its entry, its sessions, its newest tool list, and what is wrong with it.
+
+Everything that changes is changed on the owner loop; any thread may read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from codebuddy_mcp_tools.client import ConnectionSpec, MCPClient, Timeouts
+from codebuddy_mcp_tools.config import ServerEntry, Settings, StdioServer, expand_server, placeholders
+from codebuddy_mcp_tools.errors import ConfigError
+from codebuddy_mcp_tools.policy import OutboundRules, Redactor
+from codebuddy_mcp_tools.types import Admission, ClientState, Scope, ServerInfo, ServerStatus, ToolInfo, ToolListing
+
+MAIN_SESSION = ""
+"""Key of the session that everybody shares; other keys are LangGraph thread ids."""
+
+_LOOPBACK_SCOPES = frozenset({Scope.CODE, Scope.LOCAL, Scope.USER})
+
+
+class ClientFactory(Protocol):
+    """Makes the client of one session; tests and a second SDK implementation put theirs here."""
+
+    def __call__(self, spec: ConnectionSpec) -> MCPClient: ...
+
+
+def connection_spec(
+    entry: ServerEntry,
+    settings: Settings,
+    *,
+    workspace: Path | None,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    state_dir: Path,
+) -> ConnectionSpec:
+    """What a client needs to open a session: variables put in, limits and outbound rules settled.
+
+    Raises:
+        ConfigError: the url or a header still holds an unset variable, so that nothing must be sent there.
+    """
+    if entry.config is None:
+        raise ConfigError(entry.error or f"server {entry.name!r} cannot be used", path=entry.path, pointer=entry.pointer)
+    expanded = expand_server(entry.config, environ)
+    redactor.add(*expanded.secrets)
+    config = expanded.config
+    if isinstance(config, StdioServer):
+        config = config.model_copy(update={"cwd": _working_directory(config.cwd, workspace)})
+    else:
+        unset = [name for text in (config.url, *config.headers.values()) for name in placeholders(text)]
+        if unset:
+            names = ", ".join(dict.fromkeys(unset))
+            raise ConfigError(
+                f"server {entry.name!r} is not dialled: its url or headers need {names}, which is not set; "
+                "set the variable or give a default as ${NAME:-value}",
+                path=entry.path,
+                pointer=entry.pointer,
+            )
+    return ConnectionSpec(
+        name=entry.name,
+        config=config,
+        scope=entry.scope,
+        timeouts=Timeouts(
+            connect=config.start_timeout_s or settings.start_timeout_ms / 1000,
+            call=config.call_timeout_s or settings.tool_timeout_ms / 1000,
+        ),
+        reconnect_delays=settings.reconnect_delays_s,
+        breaker_threshold=config.breaker_threshold or settings.breaker_threshold,
+        breaker_cooldown=config.breaker_cooldown_s or settings.breaker_cooldown_s,
+        cache_ttl=settings.tool_cache_ttl_s,
+        outbound=OutboundRules(
+            allow_loopback=entry.scope in _LOOPBACK_SCOPES,
+            allowed_hosts=settings.allowed_hosts,
+            trust_env=settings.trust_env,
+        ),
+        tokens_dir=state_dir / "oauth",
+    )
+
+
+def _working_directory(cwd: str | None, workspace: Path | None) -> str | None:
+    if cwd is None:
+        return str(workspace) if workspace else None
+    path = Path(cwd).expanduser()
+    return str(path if path.is_absolute() or workspace is None else workspace / path)
+
+
+class ConfiguredServer:
+    """The record of one server name."""
+
+    def __init__(self, entry: ServerEntry, admission: Admission, reason: str | None) -> None:
+        self.entry = entry
+        self.admission = admission
+        self.reason = reason
+        """Why it is not admitted, and what to do; `None` when it is."""
+        self.clients: dict[str, MCPClient] = {}
+        self.listing: ToolListing | None = None
+        self.held_back: frozenset[str] = frozenset()
+        """Tools whose definition changed after approval, under the `block` policy."""
+        self.warnings: tuple[str, ...] = ()
+        self.problem: str | None = None
+        self.problem_at: datetime | None = None
+        self.loading: asyncio.Task[None] | None = None
+        self.attempt_failed: asyncio.Future[None] | None = None
+        """Resolved when the attempt that callers wait for has failed, while the cycle goes on behind."""
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def client(self) -> MCPClient | None:
+        """The shared session's client, when one was made."""
+        return self.clients.get(MAIN_SESSION)
+
+    @property
+    def is_down(self) -> bool:
+        """It was tried and is not connected: nobody should wait for it again."""
+        return self.problem is not None and (self.client is None or self.client.state is not ClientState.CONNECTED)
+
+    def fail(self, line: str) -> bool:
+        """Note what went wrong; `True` when it is not what was noted last."""
+        is_news = line != self.problem
+        self.problem, self.problem_at = line, datetime.now(UTC)
+        if self.attempt_failed is not None and not self.attempt_failed.done():
+            self.attempt_failed.set_result(None)
+        return is_news
+
+    def exposed_tools(self) -> tuple[ToolInfo, ...]:
+        """The tools that the entry's own settings and the pins let through, in the server's order."""
+        config = self.entry.config
+        if self.listing is None or config is None or self.admission is not Admission.ADMITTED:
+            return ()
+        return tuple(t for t in self.listing.tools if config.offers(t.name) and t.name not in self.held_back)
+
+    def exposed_listing(self) -> ToolListing:
+        """The newest listing with only the exposed tools in it."""
+        listing = self.listing or ToolListing(self.name, ())
+        return replace(listing, tools=self.exposed_tools())
+
+    def info(self) -> ServerInfo | None:
+        """What the server said of itself, once a session was open."""
+        return self.client.snapshot().server_info if self.client else None
+
+    def offers(self, tool: str) -> bool:
+        """Whether a call of this tool makes sense now; unknown before the first list, so `True`."""
+        config = self.entry.config
+        if config is None or not config.offers(tool) or tool in self.held_back:
+            return False
+        return self.listing is None or any(t.name == tool for t in self.listing.tools)
+
+    def call_timeout(self, tool: str) -> float | None:
+        """The deadline the file sets for this tool in seconds, `None` for the server's."""
+        return None if self.entry.config is None else self.entry.config.tool(tool).call_timeout_s
+
+    def status(self, count_tokens: Callable[[str], int] | None = None) -> ServerStatus:
+        """A snapshot; touches nothing."""
+        exposed = self.exposed_tools()
+        status = ServerStatus(
+            name=self.name,
+            scope=self.entry.scope,
+            admission=self.admission,
+            transport=self.entry.config.transport if self.entry.config else None,
+            source=self.entry.path,
+            message=self.reason or self.problem,
+            last_error=self.problem,
+            last_error_at=self.problem_at,
+            tools_total=len(self.listing.tools) if self.listing else 0,
+            tools_exposed=len(exposed),
+            context_tokens=count_tokens(self.name) if count_tokens else 0,
+            warnings=self._warnings(),
+        )
+        if self.client is None:
+            return status
+        snapshot = self.client.snapshot()
+        connected = snapshot.state is ClientState.CONNECTED
+        return replace(
+            status,
+            state=snapshot.state,
+            message=self.reason or (None if connected else self.problem or snapshot.last_error),
+            last_error=snapshot.last_error or self.problem,
+            last_error_at=snapshot.last_error_at or self.problem_at,
+            attempts=snapshot.attempts,
+            breaker=snapshot.breaker_state,
+            retry_after=snapshot.retry_after,
+            connected_since=snapshot.connected_since,
+            server_info=snapshot.server_info,
+            pid=snapshot.pid,
+            stderr_tail=snapshot.stderr_tail,
+        )
+
+    def _warnings(self) -> tuple[str, ...]:
+        of_list = self.listing.problems if self.listing else ()
+        of_entry = tuple(str(d) for d in self.entry.diagnostics if d.severity != "note")
+        return (*of_entry, *of_list, *self.warnings)

@@ -1,0 +1,379 @@
+"""`MCPService`: the straight line from a server's name to its session, and the loading of many servers at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from codebuddy_mcp_tools.client import ClientEvent, ConnectionSpec, MCPClient, OwnerLoop, ServerHandlers
+from codebuddy_mcp_tools.config import Configuration, ServerEntry
+from codebuddy_mcp_tools.errors import (
+    ConfigError,
+    MCPToolsError,
+    ServerNotApprovedError,
+    ToolDeniedError,
+    UnknownServerError,
+)
+from codebuddy_mcp_tools.policy import AuditLog, Redactor, ServerApprovals, ToolPins, clean_line, may_replay, watch_logs
+from codebuddy_mcp_tools.service.admission import ApprovalHandler, Gatekeeper
+from codebuddy_mcp_tools.service.server import MAIN_SESSION, ClientFactory, ConfiguredServer, connection_spec
+from codebuddy_mcp_tools.types import (
+    Admission,
+    CallResult,
+    PromptInfo,
+    PromptMessage,
+    ResourceContent,
+    ResourceInfo,
+    Scope,
+    ServerStatus,
+    ToolInfo,
+    ToolListing,
+)
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+WAIT_MARGIN = 1.05
+"""Callers wait for a server's start timeout and a little more: the timeout itself should be what they hear of."""
+
+
+class MCPService:
+    """Many MCP servers behind one object. Its methods may be called from any loop and any thread.
+
+    Args:
+        configuration: what `load_configuration` made of the files and of the servers given in code.
+        state_dir: where approvals, pins and tokens are kept.
+        approval_handler: asked about servers that wait for approval; without one they stay pending.
+        handlers: answers to what servers ask for (elicitation, sampling, roots); `None` advertises nothing.
+        environ: values for `${VAR}`; default `os.environ`.
+        make_client: makes a session's client; for tests and other SDKs.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        state_dir: Path,
+        approval_handler: ApprovalHandler | None = None,
+        handlers: ServerHandlers | None = None,
+        environ: Mapping[str, str] | None = None,
+        make_client: ClientFactory | None = None,
+    ) -> None:
+        self.state_dir = state_dir
+        self.redactor = Redactor()
+        watch_logs(self.redactor)
+        self._environ = dict(os.environ if environ is None else environ)
+        self._handlers = handlers or ServerHandlers()
+        self._approval_handler = approval_handler
+        self._make_client = make_client or self._new_client
+        self._loop = OwnerLoop.shared()
+        self._listeners: list[Callable[[ClientEvent], None]] = []
+        self._servers: dict[str, ConfiguredServer] = {}
+        self._adopt(configuration)
+
+    # -- configuration -------------------------------------------------------------------------------------------
+
+    def _adopt(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.settings = configuration.settings
+        self.approvals = ServerApprovals(self.state_dir, configuration.workspace)
+        self.pins = ToolPins(self.state_dir, configuration.workspace)
+        log = configuration.workspace / ".codebuddy" / "logs" / "mcp.jsonl" if configuration.workspace else None
+        self.audit = AuditLog(log if self.settings.audit else None, self.redactor)
+        self._gatekeeper = Gatekeeper(self.approvals, self.settings, self._approval_handler)
+        servers = {name: self._configured(self._winner(name)) for name in configuration.entries}
+        for name, server in servers.items():
+            old = self._servers.get(name)
+            if old is not None and old.entry == server.entry and old.admission is server.admission:
+                servers[name] = old
+        self._servers = servers
+
+    def _winner(self, name: str) -> ServerEntry:
+        """The entry that counts: an unapproved project entry never hides a usable one of another scope."""
+        candidates = self.configuration.candidates.get(name) or (self.configuration.entries[name],)
+        usable = (e for e in candidates if self._gatekeeper.admission(e)[0] is Admission.ADMITTED)
+        first = candidates[0]
+        if self._gatekeeper.admission(first)[0] in (Admission.PENDING, Admission.REJECTED):
+            return next(usable, first)
+        return first
+
+    def _configured(self, entry: ServerEntry) -> ConfiguredServer:
+        return ConfiguredServer(entry, *self._gatekeeper.admission(entry))
+
+    async def reconfigure(self, configuration: Configuration) -> tuple[str, ...]:
+        """Put a changed configuration in force. Sessions of unchanged servers go on.
+
+        Returns:
+            The names of the servers whose entry came, went or changed.
+        """
+        before = dict(self._servers)
+        self._adopt(configuration)
+        changed = [n for n in {**before, **self._servers} if before.get(n) is not self._servers.get(n)]
+        await self._loop.run(self._close_clients(before[n] for n in changed if n in before))
+        for name in changed:
+            self._announce(ClientEvent(kind="tools_changed", server=name, message="configuration changed"))
+        return tuple(changed)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All configured servers, in the order of the configuration."""
+        return tuple(self._servers)
+
+    def server(self, name: str) -> ConfiguredServer:
+        """The record of one server.
+
+        Raises:
+            UnknownServerError: nothing configures that name.
+        """
+        try:
+            return self._servers[name]
+        except KeyError:
+            known = ", ".join(self._servers) or "none"
+            raise UnknownServerError(f"no server is named {name!r}; configured: {known}", server=name) from None
+
+    def subscribe(self, listener: Callable[[ClientEvent], None]) -> Callable[[], None]:
+        """Call `listener` for every event of every server, on the owner loop; returns what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def _announce(self, event: ClientEvent) -> None:
+        for listener in tuple(self._listeners):
+            listener(event)
+
+    # -- sessions ------------------------------------------------------------------------------------------------
+
+    def _new_client(self, spec: ConnectionSpec) -> MCPClient:
+        return MCPClient(
+            spec,
+            redactor=self.redactor,
+            loop=self._loop,
+            on_event=self._on_event,
+            handlers=self._handlers,
+            environ=self._environ,
+        )
+
+    def _client(self, server: ConfiguredServer, session: str = MAIN_SESSION) -> MCPClient:
+        """The client of one session, made when first needed; only for admitted servers."""
+        if server.admission is not Admission.ADMITTED:
+            line = f"server {server.name!r}: {server.reason}"
+            if server.admission is Admission.INVALID:
+                raise ConfigError(line, path=server.entry.path, pointer=server.entry.pointer)
+            raise ServerNotApprovedError(line, server=server.name)
+        client = server.clients.get(session)
+        if client is None:
+            spec = connection_spec(
+                server.entry,
+                self.settings,
+                workspace=self.configuration.workspace,
+                environ=self._environ,
+                redactor=self.redactor,
+                state_dir=self.state_dir,
+            )
+            client = server.clients[session] = self._make_client(spec)
+        return client
+
+    def _on_event(self, event: ClientEvent) -> None:
+        """Runs on the owner loop, in the client's worker, never inside a receive loop."""
+        server = self._servers.get(event.server)
+        if server is None:
+            return
+        if event.kind == "error":
+            self._note_failure(server, event.message)
+        if event.kind in {"connected", "tools_changed"} and server.client is not None:
+            listing = server.client.cached_tools()
+            if listing is not None:
+                self._adopt_listing(server, listing)
+        if event.kind != "log":
+            self.audit.write(event.kind, server=event.server, message=event.message)
+        self._announce(event)
+
+    def _note_failure(self, server: ConfiguredServer, message: str) -> None:
+        line = self.redactor.redact(clean_line(message, 600))
+        if server.fail(line):
+            logger.warning("%s", line)
+
+    # -- lists ---------------------------------------------------------------------------------------------------
+
+    async def list_tools(self, server: str | None = None, *, refresh: bool = False) -> tuple[ToolListing, ...]:
+        """What the enabled, approved servers offer, in the order of the configuration.
+
+        All servers connect at the same time, and concurrent callers share one load. A server that fails is left out (or
+        answers with its last known list) and its status says why: nothing is raised for it. The wait for a server ends with
+        its first failed attempt or its start timeout; later attempts go on behind and announce themselves.
+
+        Raises:
+            UnknownServerError: `server` names nothing that is configured.
+        """
+        names = self.names if server is None else (self.server(server).name,)
+        await asyncio.gather(*(self._admit(self._servers[n]) for n in names))
+        await self._loop.run(self._load_all([self._servers[n] for n in names if n in self._servers], refresh=refresh))
+        known = (self._servers[n] for n in names if n in self._servers)
+        return tuple(s.exposed_listing() for s in known if s.listing)
+
+    async def _admit(self, server: ConfiguredServer) -> None:
+        if server.admission is not Admission.PENDING or not self._gatekeeper.can_ask:
+            return
+        try:
+            approved = await self._gatekeeper.answer(server.entry)
+        except Exception as error:  # noqa: BLE001 - the user's handler; whatever it raised, this server stays pending
+            server.reason = f"the approval handler failed ({type(error).__name__}); the server was not started"
+            logger.warning("server %r: %s", server.name, server.reason, exc_info=error)
+            return
+        server.admission, server.reason = self._gatekeeper.admission(server.entry)
+        self.audit.write("approval", server=server.name, approved=approved)
+
+    async def _load_all(self, servers: Iterable[ConfiguredServer], *, refresh: bool) -> None:
+        admitted = [s for s in servers if s.admission is Admission.ADMITTED]
+        await asyncio.gather(*(self._load(s, refresh=refresh) for s in admitted))
+
+    async def _load(self, server: ConfiguredServer, *, refresh: bool) -> None:
+        was_down = server.is_down
+        if server.loading is None or server.loading.done():
+            server.attempt_failed = asyncio.get_running_loop().create_future()
+            server.loading = asyncio.create_task(self._fetch(server, refresh=refresh), name=f"mcp-load:{server.name}")
+        loading, failed = server.loading, server.attempt_failed
+        if refresh or failed is None:
+            await asyncio.wait({loading})
+        elif not was_down:
+            config = server.entry.config
+            limit = (config.start_timeout_s if config else None) or self.settings.start_timeout_ms / 1000
+            await asyncio.wait({loading, failed}, timeout=limit * WAIT_MARGIN, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _fetch(self, server: ConfiguredServer, *, refresh: bool) -> None:
+        try:
+            listing = await self._client(server).list_tools(refresh=refresh)
+        except MCPToolsError as error:
+            self._note_failure(server, str(error))
+            return
+        server.problem = None
+        self._adopt_listing(server, listing)
+
+    def _adopt_listing(self, server: ConfiguredServer, listing: ToolListing) -> None:
+        if listing is server.listing:
+            return
+        server.listing = listing
+        for problem in listing.problems:
+            logger.warning("server %r: %s", server.name, problem)
+        if server.entry.scope is not Scope.CODE:
+            self._check_pins(server, listing)
+
+    def _check_pins(self, server: ConfiguredServer, listing: ToolListing) -> None:
+        info = server.info()
+        report = self.pins.check(server.name, listing, info.instructions if info else None)
+        blocked = self.settings.pin_policy == "block"
+        server.held_back = frozenset(c.tool for c in report.changed) if blocked else frozenset()
+        accept = f"accept with `codebuddy-mcp approve {server.name} --tools`"
+        server.warnings = tuple(f"tool {c.tool!r} {c.kind} since it was approved; {accept}" for c in report.changed)
+        for warning in server.warnings:
+            logger.warning("server %r: %s", server.name, warning)
+            self.audit.write("pin", server=server.name, message=warning)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        tool: ToolInfo,
+        arguments: Mapping[str, Any],
+        *,
+        headers: Mapping[str, str] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        on_progress: Callable[[float, float | None, str | None], None] | None = None,
+        session: str = MAIN_SESSION,
+    ) -> CallResult:
+        """Call one tool on its server; one hop to the owner loop.
+
+        A lost call is sent again only if it never left, or if the tool is read-only or idempotent by its own hint.
+
+        Raises:
+            UnknownServerError, ConfigError, ServerNotApprovedError: the server cannot be used any more.
+            ToolDeniedError: the tool is no longer offered, or is held back because its definition changed.
+            ServerError: one of its kinds, see `MCPClient.call_tool`.
+        """
+        server = self.server(tool.server)
+        client = self._client(server, session)
+        if not server.offers(tool.name):
+            held = tool.name in server.held_back
+            why = "is held back: its definition changed after approval" if held else "is no longer offered"
+            raise ToolDeniedError(
+                f"tool {tool.name!r} {why} by server {server.name!r}", server=server.name, tool=tool.name
+            )
+        return await client.call_tool(
+            tool.name,
+            arguments,
+            timeout=server.call_timeout(tool.name),
+            replayable=may_replay(tool),
+            headers=headers,
+            meta=meta,
+            on_progress=on_progress,
+        )
+
+    async def prompts(self, server: str | None = None) -> tuple[PromptInfo, ...]:
+        """The prompts of one or all servers; servers that fail or offer none are left out."""
+        return await self._collect(server, "prompts", lambda client: client.list_prompts())
+
+    async def resources(self, server: str | None = None) -> tuple[ResourceInfo, ...]:
+        """The resources and templates of one or all servers; servers that fail or offer none are left out."""
+        return await self._collect(server, "resources", lambda client: client.list_resources())
+
+    async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> tuple[PromptMessage, ...]:
+        """Render one prompt. Raises as `call` does."""
+        return await self._client(self.server(server)).get_prompt(name, arguments)
+
+    async def read_resource(self, server: str, uri: str) -> tuple[ResourceContent, ...]:
+        """Read one resource. Raises as `call` does."""
+        return await self._client(self.server(server)).read_resource(uri)
+
+    async def _collect(
+        self, server: str | None, what: str, ask: Callable[[MCPClient], Coroutine[Any, Any, tuple[T, ...]]]
+    ) -> tuple[T, ...]:
+        await self.list_tools(server)  # connects what is to be connected, with its patience and its isolation
+        chosen = self._servers.values() if server is None else (self.server(server),)
+        usable = [s for s in chosen if s.client is not None and not s.is_down and s.client.offers(what)]
+        answers = await asyncio.gather(*(self._try(s, ask) for s in usable))
+        return tuple(item for answer in answers for item in answer)
+
+    async def _try(
+        self, server: ConfiguredServer, ask: Callable[[MCPClient], Coroutine[Any, Any, tuple[T, ...]]]
+    ) -> tuple[T, ...]:
+        try:
+            return await ask(self._client(server))
+        except MCPToolsError as error:
+            logger.warning("%s", self.redactor.redact(clean_line(str(error), 600)))
+            return ()
+
+    # -- state and end -------------------------------------------------------------------------------------------
+
+    def status(self, count_tokens: Callable[[str], int] | None = None) -> list[ServerStatus]:
+        """One snapshot for each configured server; touches none of them."""
+        return [server.status(count_tokens) for server in self._servers.values()]
+
+    def reset_breaker(self, server: str) -> None:
+        """Let calls through again at once."""
+        for client in self.server(server).clients.values():
+            client.breaker.reset()
+
+    def run_sync(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine of ours from synchronous code, on the owner loop."""
+        return self._loop.run_sync(coroutine)
+
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Run a coroutine of ours on the owner loop without waiting for it."""
+        self._loop.spawn(coroutine)
+
+    async def _close_clients(self, servers: Iterable[ConfiguredServer]) -> None:
+        closing: list[Coroutine[Any, Any, None]] = []
+        for server in servers:
+            if server.loading is not None:
+                server.loading.cancel()
+            closing += [client.aclose() for client in server.clients.values()]
+            server.clients = {}
+            server.problem = None
+        await asyncio.gather(*closing)
+
+    async def aclose(self) -> None:
+        """End every session and process. May be called twice, and from anywhere; a later call connects anew."""
+        await self._loop.run(self._close_clients(list(self._servers.values())))
+

@@ -1,0 +1,305 @@
+"""The path of one call, put together in one place.
+
+    permission → arguments → interceptors → service → content → signals → limits → envelope
+
+and what becomes of a failure at each step. Everything beside this line is a leaf that calls nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.runnables import RunnableConfig
+
+from codebuddy_mcp_tools.errors import (
+    CallTimeoutError,
+    ConnectionLostError,
+    MCPToolsError,
+    ProtocolError,
+    ServerError,
+    ToolDeniedError,
+)
+from codebuddy_mcp_tools.policy import (
+    ApprovalRequest,
+    Decision,
+    PermissionPolicy,
+    clean_line,
+    effect_of,
+    envelope,
+    find_injection_signals,
+)
+from codebuddy_mcp_tools.service import MCPService
+from codebuddy_mcp_tools.service.admission import ApprovalHandler, ask
+from codebuddy_mcp_tools.tools.arguments import ArgumentError
+from codebuddy_mcp_tools.tools.content import render
+from codebuddy_mcp_tools.tools.envelope import enclose
+from codebuddy_mcp_tools.tools.grants import granted_calls
+from codebuddy_mcp_tools.tools.limits import OutputLimits
+from codebuddy_mcp_tools.tools.progress import progress_of
+from codebuddy_mcp_tools.types import CallResult, Effect, Outcome, ToolInfo
+
+if TYPE_CHECKING:
+    from codebuddy_mcp_tools.tools.tool import MCPTool
+
+logger = logging.getLogger(__name__)
+
+Sender = Callable[[ToolInfo, Mapping[str, Any], Mapping[str, str] | None], Awaitable[CallResult]]
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a call comes to: the model's text (or blocks), and plain data for the program."""
+
+    content: str | list[str | dict[str, Any]]
+    artifact: dict[str, Any] = field(default_factory=dict)
+    is_error: bool = False
+    command: Any = None
+    """A LangGraph `Command` or a `ToolMessage` that an interceptor answered with; passed on as it is."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call on its way."""
+
+    tool: MCPTool
+    arguments: Mapping[str, Any]
+    call_id: str | None
+    config: RunnableConfig
+    effect: Effect
+    decision: Decision | None = None
+    duration_ms: float = 0.0
+
+    @property
+    def info(self) -> ToolInfo:
+        return self.tool.info
+
+    def configured(self, key: str) -> Any:
+        """A value of the run's `configurable`."""
+        return (self.config.get("configurable") or {}).get(key)
+
+    def per_server(self, key: str) -> Mapping[str, Any] | None:
+        """What the run's `configurable[key]` holds for this server."""
+        value = self.configured(key)
+        return value.get(self.info.server) if isinstance(value, Mapping) else None
+
+
+Interceptor = Callable[[Call, Sender], Awaitable["CallResult | Reply"]]
+"""A step round the sending of a call; made from langchain-mcp-adapters' interceptors in `interop`."""
+
+
+class CallPath:
+    """Takes a tool call to its server and its answer back to the model.
+
+    Args:
+        service: where calls go.
+        permissions: the rules in force; a callable, because the rules follow the tools that are known.
+        limits: how long a result may be.
+        intercept: the interceptor chain, or `None`.
+        approval_handler: asked for calls whose rule says `ask` and that no node has had approved.
+    """
+
+    def __init__(
+        self,
+        service: MCPService,
+        *,
+        permissions: Callable[[], PermissionPolicy],
+        limits: OutputLimits,
+        intercept: Interceptor | None = None,
+        approval_handler: ApprovalHandler | None = None,
+        on_progress: Callable[..., Awaitable[None]] | None = None,
+        session_per_thread: Callable[[str], bool] = lambda server: False,
+    ) -> None:
+        self._service = service
+        self._permissions = permissions
+        self._limits = limits
+        self._intercept = intercept
+        self._approval_handler = approval_handler
+        self._on_progress = on_progress
+        self._session_per_thread = session_per_thread
+
+    def decide(self, tool: ToolInfo) -> Decision:
+        """What the permission rules say of a tool now."""
+        return self._permissions().decide(tool)
+
+    def call_sync(
+        self, tool: MCPTool, arguments: Mapping[str, Any], call_id: str | None, config: RunnableConfig
+    ) -> Reply:
+        """`call` for synchronous code, also inside somebody else's running loop."""
+        return self._service.run_sync(self.call(tool, arguments, call_id, config))
+
+    async def call(
+        self, tool: MCPTool, arguments: Mapping[str, Any], call_id: str | None, config: RunnableConfig
+    ) -> Reply:
+        """Take one call there and back. Raises nothing but cancellation and LangGraph's control flow."""
+        call = Call(tool, arguments, call_id, config, effect_of(tool.info))
+        try:
+            reply = await self._run(call)
+        except asyncio.CancelledError:
+            self._audit(call, Outcome.CANCELLED)
+            raise
+        except ArgumentError as error:
+            reply = self._refused(call, str(error), "Correct the arguments and call again.")
+        except MCPToolsError as error:
+            reply = self._failed(call, error)
+        if reply.command is None:
+            self._audit(call, Outcome(reply.artifact["outcome"]), reply)
+        return reply
+
+    async def _run(self, call: Call) -> Reply:
+        await self._permit(call)
+        call.arguments = call.tool.checker.check(call.arguments)
+        send = self._sender(call)
+        if self._intercept is None:
+            answer: CallResult | Reply = await send(call.info, call.arguments, None)
+        else:
+            answer = await self._intercept(call, send)
+        return answer if isinstance(answer, Reply) else self._deliver(call, answer)
+
+    # -- permission ----------------------------------------------------------------------------------------------
+
+    async def _permit(self, call: Call) -> None:
+        decision = call.decision = self.decide(call.info)
+        if decision.effect == "allow" or (decision.effect == "ask" and call.call_id in granted_calls.get()):
+            return
+        if decision.effect == "ask" and self._approval_handler is not None:
+            request = ApprovalRequest.for_tool(call.info, call.arguments, reason=decision.reason)
+            if await ask(self._approval_handler, request):
+                return
+            raise ToolDeniedError(
+                f"the user did not approve this call of {self._named(call)}", server=call.info.server,
+                tool=call.info.name, rule=decision.rule,
+            )
+        how = (
+            "it needs a person's approval: use MCPToolNode or MCPToolsMiddleware, give the provider an approval_handler, "
+            "or add an allow rule"
+            if decision.effect == "ask"
+            else "a call with other arguments is denied as well"
+        )
+        raise ToolDeniedError(
+            f"{self._named(call)} is not permitted ({decision.reason}); {how}",
+            server=call.info.server, tool=call.info.name, rule=decision.rule,
+        )
+
+    # -- there ---------------------------------------------------------------------------------------------------
+
+    def _sender(self, call: Call) -> Sender:
+        async def send(info: ToolInfo, arguments: Mapping[str, Any], headers: Mapping[str, str] | None) -> CallResult:
+            return await self._service.call(
+                info,
+                arguments,
+                headers={**(call.per_server("mcp_headers") or {}), **(headers or {})} or None,
+                meta=call.per_server("mcp_meta"),
+                on_progress=progress_of(call, self._on_progress),
+                session=self._session(call),
+            )
+
+        return send
+
+    def _session(self, call: Call) -> str:
+        thread = call.configured("thread_id")
+        return str(thread) if thread is not None and self._session_per_thread(call.info.server) else ""
+
+    # -- and back ------------------------------------------------------------------------------------------------
+
+    def _deliver(self, call: Call, result: CallResult) -> Reply:
+        info = call.info
+        call.duration_ms = result.duration_ms
+        rendered = render(result, info)
+        signals = find_injection_signals(rendered.text)
+        thread = call.configured("thread_id")
+        limited = self._limits.apply(
+            rendered, info, server_config=call.tool.server_config, session_id=None if thread is None else str(thread)
+        )
+        content = enclose(info, limited)
+        outcome = Outcome.TOOL_ERROR if result.is_error else Outcome.OK
+        artifact = self._artifact(call, outcome)
+        if rendered.structured is not None and not limited.truncated:
+            artifact["structured_content"] = rendered.structured
+        if rendered.attachments:
+            artifact["content"] = list(rendered.attachments)
+        notes = [*result.notes, *rendered.notes, *limited.notes]
+        extra = {"truncated": limited.truncated, "saved_to": limited.saved_to, "signals": list(signals), "notes": notes}
+        artifact.update({k: v for k, v in extra.items() if v})
+        if signals:
+            logger.warning("server %r, tool %r: the result looks like an injection attempt (%s)", info.server,
+                           clean_line(info.name), ", ".join(signals))
+        return Reply(content, artifact, is_error=result.is_error)
+
+    def _artifact(self, call: Call, outcome: Outcome) -> dict[str, Any]:
+        return {
+            "server": call.info.server,
+            "tool": call.info.name,
+            "duration_ms": round(call.duration_ms, 3),
+            "is_error": outcome is not Outcome.OK,
+            "effect": call.effect.value,
+            "outcome": outcome.value,
+        }
+
+    # -- failures ------------------------------------------------------------------------------------------------
+
+    def _named(self, call: Call) -> str:
+        return f"tool {clean_line(call.info.name, 80)!r} of server {call.info.server!r}"
+
+    def _refused(self, call: Call, cause: str, next_step: str, outcome: Outcome = Outcome.NOT_RUN) -> Reply:
+        """A failure in our own words."""
+        text = f"Error: {self._named(call)}: {cause}\n{next_step}" if self._named(call) not in cause else (
+            f"Error: {cause}\n{next_step}".rstrip()
+        )
+        return Reply(text, self._artifact(call, outcome), is_error=True)
+
+    def _failed(self, call: Call, error: MCPToolsError) -> Reply:
+        """A failure of the session or the server, with what the model should do about it."""
+        cause = self._service.redactor.redact(str(error))
+        outcome, next_step = _next_step(error, call.effect)
+        if not isinstance(error, ServerError):
+            return self._refused(call, cause, next_step, outcome)
+        # What a server, its stderr or its error answers say is a stranger's text, like any result.
+        head = f"Error: {self._named(call)} failed. {next_step}".rstrip()
+        artifact = self._artifact(call, outcome)
+        if isinstance(error, ProtocolError):
+            artifact["error"] = {"code": error.code, "data": error.data}
+        return Reply(
+            f"{head}\n{envelope(call.info.server, call.info.name, cause)}", artifact, is_error=True
+        )
+
+    def _audit(self, call: Call, outcome: Outcome, reply: Reply | None = None) -> None:
+        size = len(reply.content) if reply is not None and isinstance(reply.content, str) else None
+        decision = call.decision
+        self._service.audit.write(
+            "call",
+            server=call.info.server,
+            tool=call.info.name,
+            arguments=sorted(map(str, call.arguments)),
+            effect=call.effect.value,
+            decision=decision.effect if decision else None,
+            rule=decision.rule if decision else None,
+            outcome=outcome.value,
+            duration_ms=round(call.duration_ms, 1),
+            chars=size,
+            signals=(reply.artifact.get("signals") if reply else None),
+        )
+
+
+def _next_step(error: MCPToolsError, effect: Effect) -> tuple[Outcome, str]:
+    """How a failed call counts, and the sentence that tells the model what to do."""
+    unknown = (
+        "The outcome is unknown: it may have run. It was not sent again. Check the state with a read before you retry."
+    )
+    match error:
+        case ConnectionLostError(sent=True) | CallTimeoutError():
+            return Outcome.UNKNOWN, unknown if effect is Effect.WRITE else "No answer came. You may call it again."
+        case ProtocolError(ran=True):
+            return Outcome.UNKNOWN if effect is Effect.WRITE else Outcome.TOOL_ERROR, (
+                "The server sent an invalid result; the call has run, so do not repeat it to correct arguments."
+            )
+        case ProtocolError():
+            return Outcome.TOOL_ERROR, "The server refused the call; read its message before you try again."
+        case ServerError():
+            return Outcome.NOT_RUN, "It was not sent. Other servers' tools still work."
+        case _:
+            return Outcome.NOT_RUN, ""
+

@@ -1,0 +1,322 @@
+"""`ToolProvider`: the face of the package. Constructing one reads config files and starts nothing.
+
+The first `get_tools_async` connects every enabled, approved server at the same time; what a server does wrong costs its own
+tools and one line in `status()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from langchain_core.documents.base import Blob
+from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool
+
+from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
+from codebuddy_mcp_tools.config import ConfigWatcher, Settings, load_configuration
+from codebuddy_mcp_tools.policy import ExposureRules, PermissionPolicy
+from codebuddy_mcp_tools.service import MCPService
+from codebuddy_mcp_tools.service.admission import ApprovalHandler
+from codebuddy_mcp_tools.tools.call import CallPath
+from codebuddy_mcp_tools.tools.catalog import ToolCatalog
+from codebuddy_mcp_tools.tools.interop import interceptor_chain, progress_callback, report_log
+from codebuddy_mcp_tools.tools.limits import OutputLimits
+from codebuddy_mcp_tools.tools.prompts import check_arguments, find_command, slash_command, to_messages
+from codebuddy_mcp_tools.tools.reader import make_reader
+from codebuddy_mcp_tools.tools.resources import to_blob
+from codebuddy_mcp_tools.tools.spill import SpillStore
+from codebuddy_mcp_tools.tools.toolset import Filter, Toolset
+from codebuddy_mcp_tools.types import ResourceInfo, ServerStatus, SlashCommand
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+    from langchain_mcp_adapters.callbacks import Callbacks
+    from langchain_mcp_adapters.interceptors import ToolCallInterceptor
+
+logger = logging.getLogger(__name__)
+SEARCH_TOOL_NAMES = ("ToolSearch", "describe_tool", "execute_tool", "read_mcp_result")
+"""Names no server's tool may take."""
+
+
+class ToolProvider:
+    """MCP servers as LangChain tools.
+
+    Args:
+        servers: servers given in code, by name; they win over every file and need no approval.
+        workspace: given, the files of all scopes are read as well, and stdio servers start in it.
+        settings: given, it replaces the settings files.
+        core_tools: your own tools; returned before the MCP tools and never filtered.
+        approval_handler: asked, with an `ApprovalRequest`, whether a project's server may start and whether a call whose
+            rule says `ask` may run; may be a coroutine function.
+        elicitation_handler: asked when a server wants input from the user; without one, servers are told that it is
+            not supported. Gets a mapping with `server`, `message`, `schema`; answers `{"action": "accept", "content": {…}}`,
+            `{"action": "decline"}` or `{"action": "cancel"}`.
+        interceptors: langchain-mcp-adapters' `ToolCallInterceptor`s, the first outermost.
+        callbacks: langchain-mcp-adapters' `Callbacks` for progress and log messages.
+        state_dir: approvals, pins, tokens and saved results; default `~/.codebuddy`.
+        defer: `Defer(pattern)` / `NoDefer(pattern)` modifiers, over those of the settings.
+        embeddings: any LangChain `Embeddings`, to help ToolSearch.
+        count_tokens: counts the tokens of a text; default characters / 4.
+        watch: notice changed config files and reconnect the servers whose entries changed.
+
+    Raises:
+        ConfigError: a `Defer`/`NoDefer` modifier cannot be read. A bad server entry raises nothing: see `status()`.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, Any] | None = None,
+        *,
+        workspace: str | Path | None = None,
+        settings: Settings | None = None,
+        core_tools: Sequence[BaseTool] = (),
+        approval_handler: ApprovalHandler | None = None,
+        elicitation_handler: Callable[[Mapping[str, Any]], Any] | None = None,
+        interceptors: Sequence[ToolCallInterceptor] = (),
+        callbacks: Callbacks | None = None,
+        state_dir: str | Path | None = None,
+        defer: Sequence[str] = (),
+        embeddings: Embeddings | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        watch: bool = False,
+    ) -> None:
+        self._sources = {"servers": servers, "workspace": workspace, "settings": settings}
+        configuration = load_configuration(servers, workspace=workspace, settings=settings)
+        self._state_dir = Path(state_dir).expanduser() if state_dir is not None else Path.home() / ".codebuddy"
+        self._service = MCPService(
+            configuration,
+            state_dir=self._state_dir,
+            approval_handler=approval_handler,
+            handlers=ServerHandlers(elicitation=elicitation_handler),
+        )
+        self._callbacks = callbacks
+        self._core_tools = tuple(core_tools)
+        self._defer = tuple(defer)
+        self._embeddings = embeddings
+        self._count_tokens = count_tokens
+        self._interceptors = tuple(interceptors)
+        self._approval_handler = approval_handler
+        self._assemble(configuration.settings)
+        self._watcher = ConfigWatcher(configuration.files, self._reload) if watch else None
+        if self._watcher is not None:
+            self._watcher.start()
+
+    def _assemble(self, settings: Settings, accepts: Filter = lambda tool: True) -> None:
+        """Put together what turns listings into tools. Touches no server."""
+        self._settings = settings
+        workspace = self._service.configuration.workspace
+        self._spill = SpillStore(self._state_dir, workspace) if settings.large_output_files else None
+        limits = OutputLimits(max_tokens=settings.max_output_tokens, spill=self._spill)
+        self._toolset = Toolset(settings, self._core_tools, accepts=accepts, reserved=SEARCH_TOOL_NAMES)
+        self._path = CallPath(
+            self._service,
+            permissions=lambda: self._toolset.permissions,
+            limits=limits,
+            intercept=interceptor_chain(self._interceptors),
+            approval_handler=self._approval_handler,
+            on_progress=progress_callback(self._callbacks),
+        )
+        self.catalog = ToolCatalog(
+            rules=ExposureRules(settings.tool_exposure, (*settings.defer, *self._defer)),
+            call_style=settings.call_style,
+            counter=self._count_tokens,
+            embeddings=self._embeddings,
+            server_states=self.status,
+            wait_loading=self._wait_loading,
+        )
+        self._unsubscribe = self._service.subscribe(self._on_event)
+
+    # -- tools ---------------------------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._settings
+
+    @property
+    def service(self) -> MCPService:
+        """The servers behind the tools."""
+        return self._service
+
+    @property
+    def permissions(self) -> PermissionPolicy:
+        """The permission rules in force, over the tools known now."""
+        return self._toolset.permissions
+
+    @property
+    def core_tools(self) -> tuple[BaseTool, ...]:
+        """The tools given as `core_tools`, and the reader of saved results."""
+        return (*self._core_tools, *self._readers())
+
+    def _readers(self) -> tuple[BaseTool, ...]:
+        return (make_reader(self._spill),) if self._spill is not None and self._spill.has_results() else ()
+
+    def load_lazily(self) -> None:
+        """Begin to connect in the background and return at once; what goes wrong is in `status()`."""
+        self._service.start(self.get_tools_async())
+
+    async def get_tools_async(self, server: str | None = None) -> list[BaseTool]:
+        """Core tools first, then every enabled and permitted MCP tool in full, of all servers or of one.
+
+        The first call connects all servers at the same time and waits for each no longer than its start timeout; lists are
+        kept for five minutes. Concurrent calls share one load. With `server`, nobody waits for the others.
+
+        Raises:
+            UnknownServerError: no server has that name. A server that fails raises nothing.
+        """
+        return await self._load(server, refresh=False)
+
+    def get_tools(self, server: str | None = None) -> list[BaseTool]:
+        """`get_tools_async` for synchronous code; also inside a running loop, as in a notebook."""
+        return self._service.run_sync(self.get_tools_async(server))
+
+    async def refresh_tools(self, server: str | None = None) -> list[BaseTool]:
+        """Ask the servers anew, whatever the cache holds, and wait for all of them."""
+        return await self._load(server, refresh=True)
+
+    async def _load(self, server: str | None, *, refresh: bool) -> list[BaseTool]:
+        await self._service.list_tools(server, refresh=refresh)
+        self._rebuild()
+        chosen = (t for t in self._toolset.tools if server is None or t.info.server == server)
+        return [*self.core_tools, *chosen]
+
+    def _rebuild(self) -> None:
+        """Bring the tools in step with what the servers listed last."""
+        service = self._service
+        listings, configs, infos = [], {}, {}
+        for name in service.names:
+            record = service.server(name)
+            if record.listing is not None and record.entry.config is not None:
+                listings.append(record.exposed_listing())
+                configs[name] = record.entry.config
+                infos[name] = record.info()
+        if self._toolset.update(listings, configs, infos, self._path):
+            self.catalog.update(self._toolset.tools)
+
+    def tools_now(self) -> list[BaseTool]:
+        """What `get_tools_async` would return, as far as it is known already; touches no server."""
+        self._rebuild()
+        return [*self.core_tools, *self._toolset.tools]
+
+    async def _wait_loading(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.get_tools_async()
+        except TimeoutError:
+            logger.debug("some servers are still connecting after %s s", seconds)
+
+    def _on_event(self, event: ClientEvent) -> None:
+        if event.kind == "log" and self._callbacks is not None:
+            self._service.start(report_log(self._callbacks, event))
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def status(self) -> list[ServerStatus]:
+        """One snapshot for each configured server, in the order of the configuration. Never touches a server."""
+        cost = self.catalog.cost()
+        return self._service.status(lambda name: cost.shown_of(name))
+
+    # -- prompts and resources -----------------------------------------------------------------------------------
+
+    async def commands(self) -> list[SlashCommand]:
+        """The prompts of all servers as commands, `/server:prompt`."""
+        return [slash_command(p) for p in await self._service.prompts()]
+
+    async def run_command(self, command: str, arguments: Mapping[str, str] | None = None) -> list[BaseMessage]:
+        """Render a prompt to messages, each text in its envelope.
+
+        Raises:
+            ConfigError: no such command, a required argument missing, an unknown argument.
+            ServerError: the server failed.
+        """
+        found = find_command(command, await self.commands())
+        checked = check_arguments(found, arguments or {})
+        return to_messages(found, await self._service.get_prompt(found.server, found.prompt, checked))
+
+    async def resources(self, server: str | None = None) -> list[ResourceInfo]:
+        """The resources and resource templates of one server or of all."""
+        return list(await self._service.resources(server))
+
+    async def read_resource(self, server: str, uri: str) -> list[Blob]:
+        """Read one resource.
+
+        Raises:
+            UnknownServerError: no server has that name.
+            ServerError: the server failed or does not know the uri.
+        """
+        return [to_blob(server, part) for part in await self._service.read_resource(server, uri)]
+
+    # -- views and change ----------------------------------------------------------------------------------------
+
+    def view(
+        self,
+        *,
+        servers: Iterable[str] | None = None,
+        tools: Iterable[str] | None = None,
+        permissions: Mapping[str, Sequence[str]] | None = None,
+        core_roles: Iterable[str] | None = None,
+    ) -> ToolProvider:
+        """The same sessions with fewer tools, for one agent among several.
+
+        Args:
+            servers: only these servers.
+            tools: only these tools; any spelling that rules accept, `mcp__server` for a whole server.
+            permissions: further `allow`, `ask` and `deny` rules; they are added to the provider's, never taken away.
+            core_roles: only core tools that have one of these in `metadata["roles"]`, or no roles at all.
+
+        Raises:
+            UnknownServerError: a name in `servers` is not configured.
+        """
+        from codebuddy_mcp_tools.tools.view import ProviderView  # noqa: PLC0415 - a view is a provider
+
+        return ProviderView(self, servers=servers, tools=tools, permissions=permissions, core_roles=core_roles)
+
+    async def _reload(self) -> None:
+        """The files changed: read them, reconnect what is concerned, keep the rest."""
+        sources: dict[str, Any] = dict(self._sources)
+        configuration = load_configuration(**sources)
+        changed = await self._service.reconfigure(configuration)
+        for diagnostic in configuration.diagnostics:
+            if diagnostic.severity == "error":
+                logger.warning("%s", diagnostic)
+        if changed:
+            logger.info("configuration changed; concerned: %s", ", ".join(changed))
+            await self.get_tools_async()
+
+    # -- end -----------------------------------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """End every session and every process this provider started. May be called twice, from any loop."""
+        if self._watcher is not None:
+            self._watcher.stop()
+        await self._service.aclose()
+
+    def close(self) -> None:
+        """`aclose` for synchronous code."""
+        self._service.run_sync(self.aclose())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} servers={list(self._service.names)}>"
+
+

@@ -1,0 +1,158 @@
+"""The tools of a provider, made from what the servers list: names, schemas, descriptions, metadata, permissions.
+
+Policy: the same listing gives the same objects, in the same order, under the same names; a definition that cannot be used
+costs that tool only, and one line names it; a tool that the rules deny is not made at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.tools import BaseTool
+
+from codebuddy_mcp_tools.config import ServerConfig, Settings
+from codebuddy_mcp_tools.policy import (
+    NameTable,
+    PermissionPolicy,
+    clean_description,
+    clean_line,
+    effect_of,
+    find_injection_signals,
+    may_run_concurrently,
+)
+from codebuddy_mcp_tools.tools.call import CallPath
+from codebuddy_mcp_tools.tools.schema import compile_schema
+from codebuddy_mcp_tools.tools.tool import MCPTool
+from codebuddy_mcp_tools.types import JSONObject, ServerInfo, ToolInfo, ToolListing
+
+logger = logging.getLogger(__name__)
+
+Filter = Callable[[ToolInfo], bool]
+
+
+class Toolset:
+    """Keeps the wrapped tools in step with the listings."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        core_tools: Sequence[BaseTool],
+        *,
+        accepts: Filter = lambda tool: True,
+        reserved: Iterable[str] = (),
+    ) -> None:
+        self._settings = settings
+        self._core = tuple(core_tools)
+        self._accepts = accepts
+        self._reserved = frozenset(reserved) | {t.name for t in core_tools}
+        self._made: dict[tuple[str, str], tuple[ToolInfo, str, MCPTool]] = {}
+        self._listed: list[ToolInfo] = []
+        self.names = NameTable((), self._reserved)
+        self.permissions = PermissionPolicy.from_settings(settings)
+        self.tools: tuple[MCPTool, ...] = ()
+        self.problems: dict[str, tuple[str, ...]] = {}
+        """Per server, one line for each tool that could not be used."""
+
+    def update(
+        self,
+        listings: Sequence[ToolListing],
+        configs: Mapping[str, ServerConfig],
+        infos: Mapping[str, ServerInfo | None],
+        path: CallPath,
+    ) -> bool:
+        """Rebuild what changed. Returns whether the set of tools is another one than before."""
+        listed = [tool for listing in listings for tool in listing.tools]
+        if len(listed) == len(self._listed) and all(a is b for a, b in zip(listed, self._listed, strict=True)):
+            return False
+        self._listed = listed
+        tools = [tool for listing in listings for tool in _distinct(listing) if self._accepts(tool)]
+        self.names = NameTable([(t.server, t.name) for t in tools], self._reserved)
+        self.permissions = PermissionPolicy.from_settings(self._settings, servers=configs, tools=tools)
+        self.problems = {}
+        made = {
+            (info.server, info.name): entry
+            for info in tools
+            if self.permissions.decide(info).effect != "deny"
+            and (entry := self._entry(info, configs[info.server], infos.get(info.server), path)) is not None
+        }
+        self._made = made
+        before, self.tools = self.tools, tuple(tool for _, _, tool in made.values())
+        return before != self.tools or any(a is not b for a, b in zip(before, self.tools, strict=True))
+
+    def _entry(
+        self, info: ToolInfo, config: ServerConfig, server: ServerInfo | None, path: CallPath
+    ) -> tuple[ToolInfo, str, MCPTool] | None:
+        name = self.names.visible(info.server, info.name)
+        known = self._made.get((info.server, info.name))
+        if known is not None and known[1] == name and known[0] == info:
+            return known
+        schema = compile_schema(info)
+        if schema.problem is not None:
+            line = f"tool {clean_line(info.name, 80)!r} is left out: {schema.problem}"
+            self.problems[info.server] = (*self.problems.get(info.server, ()), line)
+            logger.warning("server %r: %s", info.server, line)
+            return None
+        tool = MCPTool.wrap(
+            info,
+            server_config=config,
+            path=path,
+            name=name,
+            description=describe(info),
+            args_schema=dict(schema.bound),
+            metadata=_metadata(info, server),
+            extras={"defer_loading": False},
+        )
+        return info, name, tool
+
+
+def describe(info: ToolInfo) -> str:
+    """What a model is told of a tool: its server, then the server's own words, cleaned and capped."""
+    text = clean_description(info.description or info.title or "")
+    return f"[MCP: {info.server}] {text}".rstrip()
+
+
+def _distinct(listing: ToolListing) -> list[ToolInfo]:
+    """A server that lists a name twice keeps the first."""
+    seen: dict[str, ToolInfo] = {}
+    for tool in listing.tools:
+        if tool.name in seen:
+            logger.warning("server %r lists tool %r twice; the first is used", listing.server, clean_line(tool.name, 80))
+        seen.setdefault(tool.name, tool)
+    return list(seen.values())
+
+
+def _metadata(info: ToolInfo, server: ServerInfo | None) -> dict[str, Any]:
+    """Our own keys are written last: nothing a server sends can stand in for them."""
+    about: dict[str, Any] = {}
+    if server is not None:
+        about = {"name": server.name, "version": server.version, "protocolVersion": server.protocol_version}
+    metadata: dict[str, Any] = {
+        key: info.meta[key] for key in ("category", "tags", "version") if isinstance(info.meta.get(key), str | list)
+    }
+    signals = find_injection_signals(info.description)
+    if signals:
+        metadata["signals"] = list(signals)
+        logger.warning("server %r: the description of tool %r looks like an injection attempt (%s)", info.server,
+                       clean_line(info.name, 80), ", ".join(signals))
+    return {
+        **metadata,
+        "serverName": info.server,
+        "toolName": info.name,
+        "readOnly": may_run_concurrently(info),
+        "effect": effect_of(info).value,
+        "mcp": {
+            "tool": {
+                "annotations": _plain(info.annotations),
+                "_meta": _plain(info.meta),
+                "title": info.title,
+                "outputSchema": _plain(info.output_schema) if info.output_schema is not None else None,
+            },
+            "server": about,
+        },
+    }
+
+
+def _plain(value: JSONObject) -> dict[str, Any]:
+    return dict(value)

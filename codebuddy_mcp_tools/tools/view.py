@@ -1,0 +1,63 @@
+"""A view: a provider over another one's sessions, with fewer tools. Closing it closes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from codebuddy_mcp_tools.config import Settings
+from codebuddy_mcp_tools.errors import ConfigError
+from codebuddy_mcp_tools.policy import PermissionPolicy
+from codebuddy_mcp_tools.tools.provider import ToolProvider
+from codebuddy_mcp_tools.types import ToolInfo
+
+_EFFECTS = ("allow", "ask", "deny")
+
+
+class ProviderView(ToolProvider):
+    """What `ToolProvider.view` returns."""
+
+    def __init__(
+        self,
+        parent: ToolProvider,
+        *,
+        servers: Iterable[str] | None,
+        tools: Iterable[str] | None,
+        permissions: Mapping[str, Sequence[str]] | None,
+        core_roles: Iterable[str] | None,
+    ) -> None:
+        self.__dict__.update(parent.__dict__)  # the same sessions, handlers and folders
+        self._watcher = None  # the parent's watcher serves both
+        chosen = None if servers is None else frozenset(servers)
+        for name in chosen or ():
+            self._service.server(name)
+        if core_roles is not None:
+            wanted = frozenset(core_roles)
+            self._core_tools = tuple(t for t in self._core_tools if _has_role(t.metadata or {}, wanted))
+        rules = None if tools is None else PermissionPolicy(allow=tools, mode="strict", servers=self._service.names)
+        self._assemble(
+            _with_rules(parent.settings, permissions or {}),
+            accepts=lambda tool: _accepts(tool, chosen, rules),
+        )
+
+    async def aclose(self) -> None:
+        """Stop listening; the sessions belong to the provider this is a view of."""
+        self._unsubscribe()
+
+
+def _has_role(metadata: Mapping[str, object], wanted: frozenset[str]) -> bool:
+    roles = metadata.get("roles")
+    return not isinstance(roles, Iterable) or bool(wanted & set(roles))
+
+
+def _accepts(tool: ToolInfo, servers: frozenset[str] | None, rules: PermissionPolicy | None) -> bool:
+    if servers is not None and tool.server not in servers:
+        return False
+    return rules is None or rules.decide(tool).effect == "allow"
+
+
+def _with_rules(settings: Settings, rules: Mapping[str, Sequence[str]]) -> Settings:
+    unknown = [name for name in rules if name not in _EFFECTS]
+    if unknown:
+        raise ConfigError(f"permissions of a view have no {', '.join(unknown)!r}; they have allow, ask and deny")
+    merged = {name: (*getattr(settings.permissions, name), *rules.get(name, ())) for name in _EFFECTS}
+    return settings.model_copy(update={"permissions": settings.permissions.model_copy(update=merged)})
