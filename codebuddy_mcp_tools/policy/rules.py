@@ -1,0 +1,219 @@
+"""One permission rule, and what it means among the servers and tools that are there.
+
+Policy: see `permissions`. Two ways of comparing live here. `touches` (deny, ask) is generous: the rule and the names
+are reduced to what they look like, and every reading counts. `grants` (allow) is strict: plain names only, and among
+all readings of the rule there must be exactly one thing it can mean, counting servers whose tools are not known yet.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+from codebuddy_mcp_tools.policy.names import PREFIX, Pair, name_forms, normal
+from codebuddy_mcp_tools.policy.skeleton import skeleton
+from codebuddy_mcp_tools.policy.text import show
+
+_SIDECAR_PREFIX = re.compile(r"mcp[_-](?![_-])", re.IGNORECASE)
+_RULE_PREFIX = re.compile(r"mcp__", re.IGNORECASE)
+_NOT_WORD = re.compile(r"\W")
+_HASHED = re.compile(r"_[0-9a-f]{8,56}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule as written, and the parts of it that matching needs."""
+
+    text: str
+    origin: str
+    """The setting it stands in."""
+    body: str = ""
+    """What stands behind the prefix; without `__*`."""
+    separator: str = "__"
+    """What divides server and tool in `body`: `__`, or `_` and `.` in the one-tool spellings."""
+    server_only: bool = False
+    """`mcp__server__*`: the body is a server and nothing else."""
+    tool_only: bool = False
+    """A spelling that names one tool, never a whole server."""
+    everything: bool = False
+    """`mcp__*`."""
+    bare: bool = False
+    """A tool's own name without a server: `toolPermissions` only."""
+    problem: str | None = None
+    """Why the rule can never match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Whether a rule applies to a tool, and for a near miss why not."""
+
+    hit: bool
+    why: str | None = None
+
+
+_MISS = Match(hit=False)
+_HIT = Match(hit=True)
+
+
+def parse_rule(text: str, origin: str) -> Rule:
+    """Reads one rule; never fails: a rule that cannot match says why in `problem`."""
+    stripped = text.strip()
+    if _RULE_PREFIX.match(stripped):
+        return _parse_prefixed(text, stripped[len(PREFIX) :], origin)
+    if "*" in stripped:
+        return Rule(
+            text, origin, problem="does nothing for MCP tools: a rule for all of them is mcp__*, in deny or ask"
+        )
+    if _SIDECAR_PREFIX.match(stripped):
+        return Rule(text, origin, body=stripped[len("mcp_") :], separator="_", tool_only=True)
+    if "." in stripped.strip(".") and "(" not in stripped:
+        return Rule(text, origin, body=stripped, separator=".", tool_only=True)
+    if origin == "toolPermissions":
+        return Rule(text, origin, body=stripped, bare=True)
+    return Rule(text, origin, problem="is no rule for MCP tools: these start with mcp__")
+
+
+def _parse_prefixed(text: str, body: str, origin: str) -> Rule:
+    if body == "*":
+        return Rule(text, origin, everything=True)
+    server_only = body.endswith("__*")
+    body = body.removesuffix("__*")
+    if "*" in body:
+        return Rule(text, origin, problem="matches nothing: * can only stand for the whole last part (mcp__server__*)")
+    if not body.strip("_"):
+        return Rule(text, origin, problem="matches nothing: it names no server")
+    return Rule(text, origin, body=body, server_only=server_only)
+
+
+class Inventory:
+    """All servers and tools there are, indexed by the forms in which a rule can name them."""
+
+    def __init__(self, servers: Iterable[str] = (), pairs: Iterable[Pair] = ()) -> None:
+        self._pairs = set(pairs)
+        self._servers: dict[str, set[str]] = defaultdict(set)
+        for server in {*servers, *(server for server, _ in self._pairs)}:
+            self._servers[normal(server)].add(server)
+        self._named: dict[str, set[Pair]] = defaultdict(set)
+        for pair in self._pairs:
+            for name in _strict_names(*pair):
+                self._named[name].add(pair)
+
+    def extended(self, pairs: Iterable[Pair]) -> Self:
+        """The same with more tools."""
+        known = {server for servers in self._servers.values() for server in servers}
+        return type(self)(known, {*self._pairs, *pairs})
+
+    def waits_for(self, rule: Rule, listed: set[str]) -> bool:
+        """Whether the rule may be about a server that is configured and has listed nothing yet."""
+        body = normal(rule.body)
+        absent = [key for key, servers in self._servers.items() if not servers <= listed]
+        return (rule.bare and bool(absent)) or any(body == key or body.startswith(f"{key}_") for key in absent)
+
+    def touches(self, rule: Rule, pair: Pair) -> Match:
+        """Deny and ask: any reading, any look-alike."""
+        if rule.problem:
+            return _MISS
+        if rule.everything:
+            return _HIT
+        server, tool = _loose(pair[0]), _loose(pair[1])
+        body = _loose(rule.body)
+        if rule.bare:
+            return Match(hit=body == tool and self._unique_bare(tool, pair))
+        if rule.tool_only:
+            return Match(hit=body in {f"{server}_{tool}", f"{server}__{tool}"})
+        if body == server:
+            return _HIT
+        if rule.server_only:
+            return _MISS
+        return Match(hit=body == f"{server}__{tool}" or _is_hashed_name(normal(rule.body), pair))
+
+    def grants(self, rule: Rule, pair: Pair) -> Match:
+        """Allow: exactly one thing the rule can mean, and this tool is it or belongs to it."""
+        if rule.problem or rule.everything or rule.bare:
+            return _MISS
+        body = normal(rule.body)
+        server = normal(pair[0])
+        as_server = not rule.tool_only and body == server
+        as_tool = not rule.server_only and (_key(rule, body) in _strict_names(*pair) or _is_hashed_name(body, pair))
+        if not as_server and not as_tool:
+            return _MISS
+        return self._unambiguous(rule, body, pair, as_server=as_server)
+
+    def _unambiguous(self, rule: Rule, body: str, pair: Pair, *, as_server: bool) -> Match:
+        if not (_is_plain(pair[0]) and _is_plain(pair[1])):
+            return Match(hit=False, why="a name with other than plain ASCII characters is never allowed by a rule")
+        twins = self._servers[normal(pair[0])] - {pair[0]} if normal(pair[0]) in self._servers else set()
+        if twins:
+            return Match(
+                hit=False, why=f"the servers {_listed({pair[0], *twins})} have names that a rule cannot tell apart"
+            )
+        others = self._other_readings(rule, body, pair[0])
+        if others:
+            return Match(hit=False, why=f"it can also mean something of the server {_listed(others)}")
+        if not as_server:
+            same = (self._named.get(_key(rule, body), set()) | self._hashed(body)) - {pair}
+            if same:
+                tools = _listed({pair[1], *(tool for _, tool in same)})
+                return Match(hit=False, why=f"the tools {tools} have names that a rule cannot tell apart")
+        return _HIT
+
+    def _other_readings(self, rule: Rule, body: str, own: str) -> set[str]:
+        """Other servers that the rule can mean as a whole, or whose tool it can name (also one not listed yet)."""
+        divider = "_" if rule.tool_only else "__"
+        if rule.server_only:
+            candidates = self._servers.get(body, set())
+        else:
+            candidates = {
+                server
+                for key, servers in self._servers.items()
+                if (key == body and not rule.tool_only) or body.startswith(f"{key}{divider}")
+                for server in servers
+            }
+        return set(candidates) - {own}
+
+    def _hashed(self, body: str) -> set[Pair]:
+        """The known tools that have this visible name with a hash."""
+        return {pair for pair in self._pairs if _is_hashed_name(body, pair)} if _HASHED.search(body) else set()
+
+    def _unique_bare(self, tool: str, pair: Pair) -> bool:
+        return all(other == pair or _loose(other[1]) != tool for other in self._pairs)
+
+
+def _key(rule: Rule, body: str) -> str:
+    return f"one:{body}" if rule.tool_only else f"full:{body}"
+
+
+@lru_cache(maxsize=1 << 15)
+def _strict_names(server: str, tool: str) -> frozenset[str]:
+    """The forms of a pair that an allow rule can spell, each marked with the kind of rule that may."""
+    server, tool = normal(server), normal(tool)
+    return frozenset({f"full:{server}__{tool}", f"one:{server}_{tool}", f"one:{server}__{tool}"})
+
+
+def _is_hashed_name(body: str, pair: Pair) -> bool:
+    """Whether the body is what stands behind `mcp__` in a visible name of the pair that carries a hash."""
+    return _HASHED.search(body) is not None and body in _hashed_names(*pair)
+
+
+@lru_cache(maxsize=1 << 12)
+def _hashed_names(server: str, tool: str) -> frozenset[str]:
+    return frozenset(normal(name)[len(PREFIX) :] for name in name_forms(server, tool) if _HASHED.search(name))
+
+
+@lru_cache(maxsize=1 << 15)
+def _loose(text: str) -> str:
+    return _NOT_WORD.sub("_", skeleton(text).strip())
+
+
+def _is_plain(name: str) -> bool:
+    plain = unicodedata.normalize("NFKC", name)
+    return plain.isascii() and plain.isprintable()
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(show(name) for name in sorted(names))

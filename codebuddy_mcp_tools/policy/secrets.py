@@ -1,0 +1,216 @@
+"""No secret in any text: one redactor that knows every resolved value, a log filter, and forms of showing a URL.
+
+Policy: what leaves the process (logs, errors, status, command line, audit) passes a `Redactor` that was told every
+resolved header value, environment value, URL user-info and query value. Names may be shown, values never. Values
+shorter than four characters and a few everyday words are not redacted: taking every `1` and `true` out of every text
+would hide nothing. Redact before cutting a text: half a secret is not recognised.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import traceback
+import weakref
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+MASK = "***"
+_SHORTEST = 4
+_WORDS = (
+    "true false null none auto info debug warn warning error trace prod production dev development test testing stage"
+    " staging local localhost default http https stdio json text utf-8 utf8 node python npx bearer basic"
+    " token 127.0.0.1"
+)
+_EVERYDAY = frozenset(_WORDS.split())
+_SCHEME = re.compile(r"^(?:bearer|basic|token|apikey|key)\s+", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)(:-)?")
+_USER_INFO = re.compile(r"(?<=://)[^\s/@'\"<>]{1,512}@")
+_QUERY = re.compile(r"(?<=\?)[^\s'\"<>)\]]{1,4096}")
+_URL_IN_TEXT = re.compile(r"\bhttps?://[^\s'\"<>)\]]{1,4096}")
+_SESSION_ID = re.compile(r"(session[ _-]?id['\"]?\s?[:=]\s?['\"]?)([\w.-]{8,200})", re.IGNORECASE)
+
+PROTECTED_LOGGERS = ("httpx", "httpcore", "mcp", "codebuddy_mcp_tools")
+"""Every logger of these names and below them gets the filter."""
+_KNOWN_CHILDREN = (
+    "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks",
+    "mcp.client.auth", "mcp.client.auth.oauth2", "mcp.client.session", "mcp.client.sse", "mcp.client.stdio",
+    "mcp.client.streamable_http", "mcp.shared.session",
+)  # fmt: skip
+
+
+class Redactor:
+    """Replaces every secret it was told by `***`. Safe to use from several threads."""
+
+    def __init__(self, *values: str) -> None:
+        self._lock = threading.Lock()
+        self._forms: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+        self.add(*values)
+
+    def add(self, *values: str | None) -> None:
+        """Learns secrets; from now on neither they nor their usual other spellings appear in a redacted text.
+
+        The other spellings: without `Bearer`, percent-encoded and decoded, as in JSON and as in `repr`; each line of
+        a value of several lines; the password and the query values of a value that is a URL.
+        """
+        forms = {form for value in values if value for form in _forms(value)}
+        with self._lock:
+            if not forms <= self._forms:
+                self._forms |= forms
+                longest_first = sorted(self._forms, key=lambda form: (-len(form), form))
+                self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    def redact(self, text: str) -> str:
+        """The text without any secret."""
+        pattern = self._pattern
+        return text if pattern is None else pattern.sub(MASK, text)
+
+    def __repr__(self) -> str:
+        return f"<Redactor of {len(self._forms)} forms>"
+
+
+class SecretFilter(logging.Filter):
+    """Takes secrets, URL user-info, URL queries and session ids out of log records, tracebacks included.
+
+    One filter serves many redactors and holds none of them alive.
+    """
+
+    def __init__(self, *redactors: Redactor) -> None:
+        super().__init__()
+        self._redactors: weakref.WeakSet[Redactor] = weakref.WeakSet(redactors)
+
+    def watch(self, redactor: Redactor) -> None:
+        self._redactors.add(redactor)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrites the record in place; never drops one."""
+        message = _message(record)
+        safe = self._safe(message)
+        if safe != message or not isinstance(record.msg, str):
+            record.msg, record.args = safe, ()
+        if record.exc_info and record.exc_info[0] is not None:
+            # The exception itself must not travel on: handlers format it again, and trackers read its attributes.
+            record.exc_text = self._safe("".join(traceback.format_exception(*record.exc_info)).rstrip("\n"))
+            record.exc_info = None
+        if record.stack_info:
+            record.stack_info = self._safe(record.stack_info)
+        return True
+
+    def _safe(self, text: str) -> str:
+        for redactor in list(self._redactors):
+            text = redactor.redact(text)
+        return hide_url_secrets(_SESSION_ID.sub(rf"\g<1>{MASK}", text))
+
+
+_FILTER = SecretFilter()
+
+
+def protect_logs(redactor: Redactor) -> None:
+    """Makes the loggers of httpx, httpcore, mcp and this package use the redactor, for as long as it lives.
+
+    A logger's filter does not see records of its children, so every logger below the protected names that exists now
+    gets it too: call this again when a module was imported later. Calling it twice changes nothing.
+    """
+    _FILTER.watch(redactor)
+    existing = [name for name in logging.getLogger().manager.loggerDict if name.partition(".")[0] in PROTECTED_LOGGERS]
+    for name in {*PROTECTED_LOGGERS, *_KNOWN_CHILDREN, *existing}:
+        logging.getLogger(name).addFilter(_FILTER)
+
+
+def hide_url_secrets(text: str) -> str:
+    """The text with the user-info and the query of every URL in it replaced by `***`."""
+    if "://" not in text:
+        return text
+    return _URL_IN_TEXT.sub(lambda match: _QUERY.sub(MASK, _USER_INFO.sub(f"{MASK}@", match[0])), text)
+
+
+def display_url(url: str) -> str:
+    """`scheme://host:port/path`: a URL as it may be shown anywhere."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "(unreadable URL)"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme and host else "(unreadable URL)"
+
+
+def display_raw_url(url: str) -> str:
+    """An unexpanded URL for the person who approves it: complete but for the literal values of user-info and query.
+
+    Names of query parameters and `${VARIABLES}` are kept: `https://h/mcp?key=${TOKEN}&v=***`.
+    """
+    base, question, query = url.partition("?")
+    scheme, separator, rest = base.partition("://")
+    authority, slash, path = rest.partition("/")
+    user, at, host = authority.rpartition("@")
+    shown = f"{scheme}{separator}{mask(user) if at else ''}{at}{host}{slash}{path}"
+    return shown + question + "&".join(_masked_parameter(part) for part in query.split("&")) if question else shown
+
+
+def mask(value: str) -> str:
+    """`***` for a literal; `${NAME}` references stay visible, their defaults do not."""
+    if not value:
+        return ""
+    shown, position = "", 0
+    for match in _PLACEHOLDER.finditer(value):
+        if match.start() < position:
+            continue
+        end = _closing_brace(value, match.end())
+        if end is None:
+            continue
+        literal = value[position : match.start()]
+        shown += (MASK if literal.strip() else literal) + (f"${{{match[1]}:-{MASK}}}" if match[2] else match[0] + "}")
+        position = end
+    rest = value[position:]
+    return shown + (MASK if rest.strip() or not shown else rest)
+
+
+def _masked_parameter(parameter: str) -> str:
+    name, equals, value = parameter.partition("=")
+    return f"{name}={mask(value)}" if equals else mask(name)
+
+
+def _closing_brace(value: str, start: int) -> int | None:
+    depth = 1
+    for index in range(start, len(value)):
+        if value.startswith("${", index):
+            depth += 1
+        elif value[index] == "}":
+            depth -= 1
+            if depth == 0:
+                return index + 1
+    return None
+
+
+def _forms(value: str) -> set[str]:
+    value = value.strip()
+    wholes = {value, _SCHEME.sub("", value), *(line.strip() for line in value.splitlines() if len(line.strip()) >= 12)}
+    if "://" in value:
+        wholes |= _url_secrets(value)
+    spellings = {spelling for whole in wholes for spelling in _spellings(whole)}
+    return {form for form in spellings if len(form) >= _SHORTEST and form.lower() not in _EVERYDAY}
+
+
+def _spellings(whole: str) -> set[str]:
+    try:
+        encoded = {quote(whole, safe=""), quote(whole), quote_plus(whole), unquote(whole)}
+    except UnicodeEncodeError:  # a lone surrogate cannot stand in a URL
+        encoded = set()
+    return {whole, *encoded, json.dumps(whole)[1:-1], json.dumps(whole, ensure_ascii=False)[1:-1], repr(whole)[1:-1]}
+
+
+def _url_secrets(value: str) -> set[str]:
+    try:
+        parts = urlsplit(value)
+        return {parts.password or "", *(item for _, item in parse_qsl(parts.query))}
+    except ValueError:
+        return set()
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError, KeyError):  # the caller's format does not fit: logging itself will say so
+        return str(record.msg)
