@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from tests.servers import npm
 
 OWN_VARIABLES = (
-    "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "MAX_MCP_OUTPUT_TOKENS", "CODEBUDDY_DISABLE_MCP_LARGE_OUTPUT_FILES", "XDG_CONFIG_HOME",
+    "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "MAX_MCP_OUTPUT_TOKENS", "CODEBUDDY_DISABLE_MCP_LARGE_OUTPUT_FILES",
+    "XDG_CONFIG_HOME",
 )  # fmt: skip
 
 
@@ -26,6 +26,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture(scope="session")
-def npm_servers() -> Iterator[npm.Servers]:
+def npm_servers() -> npm.Servers:
     """The MCP servers from npm; tests that need one are skipped without npm, and fail without it in CI."""
-    yield npm.installed()
+    return npm.installed()

@@ -1,6 +1,7 @@
 """Where servers that are not part of this package are installed for the tests: outside of the repository, once.
 
-`MCP_TOOLS_TEST_CACHE` names another folder. Under `CI` a server that cannot be installed is a failure, elsewhere a skip.
+`MCP_TOOLS_TEST_CACHE` names another folder. Under `CI` a server that cannot be installed is a failure,
+elsewhere a skip.
 """
 
 from __future__ import annotations

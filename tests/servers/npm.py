@@ -1,4 +1,4 @@
-"""The reference servers from npm, in pinned versions. `python -m tests.servers.npm` installs them ahead of the tests."""
+"""The reference servers from npm, in pinned versions. `python -m tests.servers.npm` installs them."""
 
 from __future__ import annotations
 
