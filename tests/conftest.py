@@ -29,3 +29,13 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 def npm_servers() -> npm.Servers:
     """The MCP servers from npm; tests that need one are skipped without npm, and fail without it in CI."""
     return npm.installed()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long versions of the chaos tests run only when they are asked for: `pytest -m soak`."""
+    if "soak" in config.getoption("markexpr"):
+        return
+    long = [item for item in items if item.get_closest_marker("soak")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]

@@ -135,6 +135,7 @@ class Site:
         """Accept connections for ever."""
         while True:
             peer, _ = self._listener.accept()
+            self.protocol.state.record("connection")
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             threading.Thread(target=self._talk, args=(Connection(peer),), daemon=True).start()
 
