@@ -1,7 +1,7 @@
 """What the user wrote: server entries, scopes, settings, variables; reading, editing and watching the files.
 
-Policy: this room reads and writes configuration and nothing else. It starts no process, opens no socket, expands nothing before
-it is asked to, and never lets one bad file or entry hide the others.
+Policy: this room reads and writes configuration and nothing else. It starts no process, opens no socket, expands
+nothing before it is asked to, and never lets one bad file or entry hide the others.
 """
 
 from codebuddy_mcp_tools.config.display import display_args, display_command, display_url

@@ -1,7 +1,8 @@
 """How configured values are shown: names yes, values no.
 
 Policy: the values of environment variables and headers, user-info and query of a URL, and arguments that look like
-credentials are never shown. What is shown must still tell two servers apart: scheme, host, path, command and flags stay.
+credentials are never shown. What is shown must still tell two servers apart: scheme, host, path, command and flags
+stay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where things stand in a JSON-with-comments text.
 
 Policy: one tokenizer for everything that must know positions: taking comments out before parsing, finding the line of a
-bad entry, and editing one entry without touching a byte of the others. It reads in one linear pass whatever it is given;
-whether the text is *valid* is for `jsonc.parse` to say.
+bad entry, and editing one entry without touching a byte of the others. It reads in one linear pass whatever it is
+given; whether the text is *valid* is for `jsonc.parse` to say.
 """
 
 from __future__ import annotations
@@ -58,9 +58,13 @@ class Node:
     """`"object"`, `"array"` or `"scalar"`."""
     members: list[Member] = field(default_factory=list)
     items: list[Node] = field(default_factory=list)
+    _by_key: dict[str, Member] | None = field(default=None, repr=False)
 
     def member(self, key: str) -> Member | None:
-        return next((member for member in self.members if member.key == key), None)
+        """The member of this key, or `None`."""
+        if self._by_key is None:
+            self._by_key = {member.key: member for member in self.members}
+        return self._by_key.get(key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Changing one entry of a configuration file.
 
 Policy: everything outside the entry stays byte for byte as it is, comments, order, unknown keys, encoding and line ends
-included. The new text must parse to exactly the old value with that one change, or nothing is written. A file that could not
-be read is never rewritten. Writing is atomic (temporary file, then rename), keeps the file's mode, follows a symbolic
-link, is done under a lock, and starts again when another program changed the file meanwhile.
+included. The new text must parse to exactly the old value with that one change, or nothing is written. A file that
+could not be read is never rewritten. Writing is atomic (temporary file, then rename), keeps the file's mode, follows a
+symbolic link, is done under a lock, and starts again when another program changed the file meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from filelock import FileLock, Timeout
 
@@ -46,8 +47,8 @@ def set_value(path: Path, tokens: Sequence[str], value: JSON, *, lock_dir: Path 
         Whether the file was changed (`False`: it said so already).
 
     Raises:
-        ConfigError: the file cannot be read, parsed or written, or something that is no object stands in the way. The file is
-            as it was.
+        ConfigError: the file cannot be read, parsed or written, or something that is no object stands in the way. The
+            file is as it was.
     """
     _check_writable(value, path)
 
@@ -137,7 +138,7 @@ def _canonical(value: JSON) -> str:
     return json.dumps(value)
 
 
-def _locked(target: Path, lock_dir: Path | None) -> FileLock:
+def _locked(target: Path, lock_dir: Path | None) -> _ConfigLock:
     """A lock beside nothing of the user's: lock files in a project folder would end up in version control."""
     folder = lock_dir if lock_dir is not None else Path.home() / ".codebuddy" / "locks"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -146,7 +147,7 @@ def _locked(target: Path, lock_dir: Path | None) -> FileLock:
 
 
 class _ConfigLock(FileLock):
-    def __enter__(self) -> _ConfigLock:
+    def __enter__(self) -> Self:
         try:
             self.acquire()
         except Timeout:

@@ -1,10 +1,10 @@
 """`${VAR}` and `${VAR:-default}` in a server entry.
 
-Policy (CodeBuddy Code page, DESIGN section 2): names are `[A-Z_][A-Z0-9_]*`, everything else (`$VAR`, `${lower}`, `pa$$word`)
-stays as it is. A default counts when the variable is not set; a variable that is set to nothing is set. A default may hold
-further variables. What a variable holds is never expanded again, except the server's own `env` values, which are
-written by the same person. An unset variable without a default stays in the text as `${VAR}` and is reported. Nothing here
-runs before a server has been approved: expanding is what could carry a secret to a stranger's URL.
+Policy (CodeBuddy Code page, DESIGN section 2): names are `[A-Z_][A-Z0-9_]*`, everything else (`$VAR`, `${lower}`,
+`pa$$word`) stays as it is. A default counts when the variable is not set; a variable that is set to nothing is set. A
+default may hold further variables. What a variable holds is never expanded again, except the server's own `env` values,
+which are written by the same person. An unset variable without a default stays in the text as `${VAR}` and is reported.
+Nothing here runs before a server has been approved: expanding is what could carry a secret to a stranger's URL.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from codebuddy_mcp_tools.errors import ConfigError
 
 MAX_EXPANDED_CHARS = 1_000_000
 """Longest text one value may grow to: variables that name each other grow without bound otherwise."""
+MAX_NESTING = 50
+"""Deepest default inside a default; what is deeper is ordinary text."""
 
 _OPENING = re.compile(r"\$\{(?:(?P<name>[A-Z_][A-Z0-9_]*)(?P<end>\}|:-))?|\}")
-_FOREIGN = re.compile(
-    r"\$\{(?:input|env|workspaceFolder|userHome|command|config):?[^}]*\}|\$\{(?:workspaceFolder|userHome)\}"
-)
+_FOREIGN = re.compile(r"\$\{(?:(?:input|env|command|config):[^}]*|workspaceFolder(?:Basename)?|userHome)\}")
 
 Lookup = Callable[[str], "tuple[str, tuple[str, ...]] | None"]
 
@@ -45,6 +45,7 @@ class ExpandedServer(NamedTuple):
 
     config: ServerConfig
     missing: tuple[str, ...]
+    """Variables that are not set, `input:x` and the like of a remote server included: it must not be dialled."""
     secrets: tuple[str, ...]
     """Every text that must not be shown: resolved env and header values, URL user-info and query values."""
 
@@ -83,12 +84,12 @@ def _expand(text: str, lookup: Lookup) -> Expansion:
         position = match.end()
         if match["end"] == "}":
             size += _substitute(top, match[0], match["name"], lookup)
-        elif match[0] != "}":
+        elif match[0] != "}" and len(frames) <= MAX_NESTING:
             frames.append(_Frame(match[0], match["name"]))
-        elif len(frames) > 1:
+        elif match[0] == "}" and len(frames) > 1:
             size += _close(frames, lookup)
         else:
-            top.parts.append("}")
+            top.parts.append(match[0])
         if size > MAX_EXPANDED_CHARS:
             raise ConfigError(f"variables expand to more than {MAX_EXPANDED_CHARS:,} characters")
     frames[-1].parts.append(text[position:])
@@ -128,9 +129,7 @@ def _distinct(names: list[str]) -> tuple[str, ...]:
 
 def placeholders(text: str) -> tuple[str, ...]:
     """The variables a text names, whether they are set or not, defaults included."""
-    return expand(text, {}).missing + tuple(
-        name for name in dict.fromkeys(match["name"] for match in _OPENING.finditer(text)) if name
-    )
+    return tuple(dict.fromkeys(match["name"] for match in _OPENING.finditer(text) if match["name"]))
 
 
 def unsupported_placeholders(text: str) -> tuple[str, ...]:
@@ -188,6 +187,8 @@ def expand_server(config: ServerConfig, environ: Mapping[str, str]) -> ExpandedS
         update |= {"url": put(config.url), "headers": {name: put(value) for name, value in config.headers.items()}}
         if config.oauth is not None:
             update["oauth"] = _expand_oauth(config.oauth, put)
+        for text in (config.url, *config.headers.values()):
+            missing.extend(place[2:-1] for place in unsupported_placeholders(text))  # must not be sent as they are
     expanded = config.model_copy(update=update)
     carried = tuple(found[0] for name in used if is_secret_name(name) and (found := lookup(name)))
     return ExpandedServer(expanded, _distinct(missing), _distinct([*secrets_of(expanded), *carried]))

@@ -11,9 +11,12 @@ import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from codebuddy_mcp_tools.config import jsonc
+from codebuddy_mcp_tools.config.document import Node, find, line_column, scan, split_pointer
+from codebuddy_mcp_tools.config.entry_reader import kind_of
 from codebuddy_mcp_tools.errors import ConfigError, ConfigSyntaxError
 from codebuddy_mcp_tools.types import JSON, Diagnostic
 
@@ -73,7 +76,8 @@ class Places:
         if self.workspace is None:
             return ()
         folder = self.workspace / ".codebuddy"
-        return (folder / "settings.local.json", folder / "settings.json")
+        found = (folder / "settings.local.json", folder / "settings.json")
+        return tuple(path for path in found if path != self.user_settings)  # the home folder may be the workspace
 
     @property
     def all(self) -> tuple[Path, ...]:
@@ -109,7 +113,7 @@ def _editor_home(home: Path, environ: Mapping[str, str], *, own_home: bool) -> P
     return (Path(config) if config else home / ".config") / "Code" / "User"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
     """One file as it was read: a value, or a diagnostic that says why not, or neither when it does not exist."""
 
@@ -123,6 +127,18 @@ class Document:
     def table(self) -> Mapping[str, JSON]:
         """The top-level object, empty when there is none."""
         return self.value if isinstance(self.value, Mapping) else {}
+
+    @cached_property
+    def _root(self) -> Node | None:
+        return scan(self.text) if self.text else None
+
+    def place(self, pointer: str) -> tuple[int, int] | tuple[None, None]:
+        """Line and column of a value; those of what it stands in when it is not there; nothing without a text."""
+        parts = split_pointer(pointer)
+        while parts and find(self._root, parts) is None:
+            parts = parts[:-1]
+        node = find(self._root, parts)
+        return line_column(self.text, node.start) if node else (None, None)
 
 
 def read_bytes(path: Path) -> bytes | None:
@@ -164,7 +180,7 @@ def read_document(path: Path) -> Document:
     if isinstance(value, Mapping):
         return Document(path, True, value, text)
     line, column = jsonc.locate(text, "")
-    problem = Diagnostic("error", "expected an object at the top of the file", path, "", line, column)
+    problem = Diagnostic("error", f"expected an object at the top, found {kind_of(value)}", path, "", line, column)
     return Document(path, True, value, text, problem)
 
 

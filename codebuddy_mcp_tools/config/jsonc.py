@@ -1,10 +1,10 @@
 """JSON with comments, read strictly.
 
-Policy: files of the three hosts are JSON with `//` and `/* */` comments and trailing commas; that is read with Python's own
-JSON parser after the comments are blanked out (offsets stay true). Only what JSON5 alone has (single quotes, bare keys,
-hexadecimal) goes to `json5`, which reads some 40 KB a second and gives up on deep nesting, so it gets small texts only.
-A key that stands twice is refused: which of the two is meant is a guess, and the guess starts a process. Everything is
-bounded in size and depth, because a project's file is a stranger's text.
+Policy: files of the three hosts are JSON with `//` and `/* */` comments and trailing commas; that is read with Python's
+own JSON parser after the comments are blanked out (offsets stay true). Only what JSON5 alone has (single quotes, bare
+keys, hexadecimal) goes to `json5`, which reads some 40 KB a second and gives up on deep nesting, so it gets small texts
+only. A key that stands twice is refused: which of the two is meant is a guess, and the guess starts a process.
+Everything is bounded in size and depth, because a project's file is a stranger's text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import codecs
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -134,7 +134,7 @@ def _load_json5(plain: str, text: str, path: Path | None, first: json.JSONDecode
         ) from None
 
 
-def _object(pairs: Sequence[tuple[str, JSON]]) -> dict[str, JSON]:
+def _object(pairs: Iterable[tuple[str, JSON]]) -> dict[str, JSON]:
     result: dict[str, JSON] = {}
     for key, value in pairs:
         if key in result:

@@ -1,8 +1,8 @@
 """What one server entry may say: three pydantic models, told apart by `type`.
 
-Policy: the models hold what the user wrote, unexpanded, and are immutable. Unknown keys are kept (files are shared with other
-hosts). `repr` and `str` show the *names* of environment variables and headers, never a value. Spelling variants are
-settled before, in `entry.parse_server`; in code, the models take snake_case or the camelCase of the files.
+Policy: the models hold what the user wrote, unexpanded, and are immutable. Unknown keys are kept (files are shared with
+other hosts). `repr` and `str` show the *names* of environment variables and headers, never a value. Spelling variants
+are settled before, in `entry.parse_server`; in code, the models take snake_case or the camelCase of the files.
 """
 
 from __future__ import annotations
@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from codebuddy_mcp_tools.config.display import MASK, display_args, display_url
 from codebuddy_mcp_tools.types import Transport
 
-Milliseconds = Annotated[float, Field(gt=0, le=86_400_000, allow_inf_nan=False)]
-Characters = Annotated[int, Field(gt=0, le=100_000_000)]
+
+def _no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number, found true or false")  # noqa: TRY004 - pydantic reports ValueErrors
+    return value
+
+
+Milliseconds = Annotated[float, Field(gt=0, le=86_400_000, allow_inf_nan=False), BeforeValidator(_no_boolean)]
+Characters = Annotated[int, Field(gt=0, le=100_000_000), BeforeValidator(_no_boolean)]
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
 

@@ -1,7 +1,8 @@
 """Which names a server may have.
 
-Policy (DESIGN section 2): letters, digits, `_`, `.`, `-` and spaces, and no `__`, because `mcp__<server>__<tool>` is split at
-double underscores by every permission rule. Two names that fold to the same rule spelling are legal and a warning.
+Policy (DESIGN section 2): letters, digits, `_`, `.`, `-` and spaces, and no `__`, because `mcp__<server>__<tool>` is
+split at double underscores by every permission rule. Two names that fold to the same rule spelling are legal and a
+warning.
 """
 
 from __future__ import annotations

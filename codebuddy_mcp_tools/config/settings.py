@@ -67,7 +67,7 @@ class Settings(_Frozen):
     tool_timeout_ms: Milliseconds = 60_000
     """`MCP_TOOL_TIMEOUT`"""
     reconnect_delays_s: Annotated[tuple[Seconds, ...], Field(min_length=1, max_length=20)] = (1, 2, 4)
-    """Waits after the first, second, third failed attempt of one connection cycle; their number is the number of attempts."""
+    """Waits after each failed attempt of one connection cycle; their number is the number of attempts."""
     breaker_threshold: Annotated[int, Field(ge=1, le=1000)] = 3
     breaker_cooldown_s: Seconds = 300
     tool_cache_ttl_s: Seconds = 300

@@ -1,8 +1,8 @@
 """Cutting one entry into or out of a JSON-with-comments text, by offsets.
 
-Policy: a new member goes after the last one, on a line of its own when the object is written over several lines, in the indentation
-that is there; a trailing comma stays a trailing comma. A removed member takes its comma and its line with it, comments stay.
-Adding a member to an object that has some and removing it again gives the text back byte for byte.
+Policy: a new member goes after the last one, on a line of its own when the object is written over several lines, in the
+indentation that is there; a trailing comma stays a trailing comma. A removed member takes its comma and its line with
+it, comments stay. Adding a member to an object that has some and removing it again gives the text back byte for byte.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _fill(text: str, parent: Node, key: str, value: JSON, newline: str) -> str:
 
 
 def _after(text: str, offset: int) -> tuple[Token | None, int, bool]:
-    """What follows the last member: its trailing comma, where the next line may be put in, and whether all is on one line."""
+    """What follows the last member: its trailing comma, where a next line may begin, whether all is on one line."""
     comma: Token | None = None
     end = offset
     on_line = True

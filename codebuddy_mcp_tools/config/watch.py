@@ -1,7 +1,7 @@
 """Noticing that a configuration file has changed.
 
-Policy: what counts is the content, so that a file that was only touched starts nothing, and one that was written twice within
-a clock tick is still seen. A change is reported when two looks in a row agree, because editors write in several
+Policy: what counts is the content, so that a file that was only touched starts nothing, and one that was written twice
+within a clock tick is still seen. A change is reported when two looks in a row agree, because editors write in several
 steps. Polling is used because it is the same on every file system, network ones included.
 """
 
