@@ -1,28 +1,44 @@
-"""Pure decisions about names, permissions, trust and addresses; each rule is written once, here."""
+"""Pure decisions about names, permissions, trust and addresses; each rule is written once, here.
 
+Policy: nothing in this room talks to a server or to a person. It reads and writes three private files of its own (approvals,
+pins, audit) and otherwise answers questions.
+"""
+
+from codebuddy_mcp_tools.policy.approvals import ServerApprovals, needs_approval, pending_message
+from codebuddy_mcp_tools.policy.audit import AuditLog
 from codebuddy_mcp_tools.policy.effects import effect_of, may_replay, may_run_concurrently
-from codebuddy_mcp_tools.policy.envelope import envelope
-from codebuddy_mcp_tools.policy.names import Ambiguous, NameTable, NearMisses, fold, visible_name
-from codebuddy_mcp_tools.policy.outbound import OutboundRules, validate_outbound_url_async
+from codebuddy_mcp_tools.policy.envelope import defang, envelope
+from codebuddy_mcp_tools.policy.names import Ambiguous, NameTable, NearMisses, fold, normal, visible_name
+from codebuddy_mcp_tools.policy.outbound import OutboundRules, split_user_info, validate_outbound_url_async
 from codebuddy_mcp_tools.policy.permissions import Decision, PermissionPolicy
-from codebuddy_mcp_tools.policy.secrets import Redactor, SecretFilter, display_url, mask, protect_logs
+from codebuddy_mcp_tools.policy.pins import PinChange, PinReport, ToolPins
+from codebuddy_mcp_tools.policy.request import ApprovalRequest
+from codebuddy_mcp_tools.policy.secrets import Redactor, SecretFilter, display_url, mask, watch_logs
+from codebuddy_mcp_tools.policy.shadowing import report_shadowing
 from codebuddy_mcp_tools.policy.signals import find_injection_signals
-from codebuddy_mcp_tools.policy.text import MAX_DESCRIPTION, Cleaned, clean, clean_description, clean_line
+from codebuddy_mcp_tools.policy.text import MAX_DESCRIPTION, Cleaned, clean, clean_description, clean_line, show
 
 __all__ = [
     "MAX_DESCRIPTION",
     "Ambiguous",
+    "ApprovalRequest",
+    "AuditLog",
     "Cleaned",
     "Decision",
     "NameTable",
     "NearMisses",
     "OutboundRules",
     "PermissionPolicy",
+    "PinChange",
+    "PinReport",
     "Redactor",
     "SecretFilter",
+    "ServerApprovals",
+    "ToolPins",
     "clean",
     "clean_description",
     "clean_line",
+    "defang",
     "display_url",
     "effect_of",
     "envelope",
@@ -31,7 +47,13 @@ __all__ = [
     "mask",
     "may_replay",
     "may_run_concurrently",
-    "protect_logs",
+    "needs_approval",
+    "normal",
+    "pending_message",
+    "report_shadowing",
+    "show",
+    "split_user_info",
     "validate_outbound_url_async",
     "visible_name",
+    "watch_logs",
 ]

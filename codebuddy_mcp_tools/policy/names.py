@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 """(server, tool), both exactly as configured and as listed."""
 
 _OUTSIDE = re.compile(r"[^A-Za-z0-9_-]")
-_NOT_WORD = re.compile(r"[^a-z0-9]")
+_NOT_WORD = re.compile(r"\W")
 _HASH_DIGITS = (8, 16, 24, 32, 40, 48, 56)
 
 
@@ -35,7 +35,7 @@ def fold(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """The form in which spellings are compared: compatibility forms resolved, lower case, everything else `_`."""
+    """The form in which spellings are compared: compatibility forms resolved, lower case, punctuation as `_`."""
     return _NOT_WORD.sub("_", unicodedata.normalize("NFKC", text).casefold())
 
 

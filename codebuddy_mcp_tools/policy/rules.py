@@ -16,12 +16,11 @@ from functools import lru_cache
 from typing import Self
 
 from codebuddy_mcp_tools.policy.names import PREFIX, Pair, name_forms, normal
-from codebuddy_mcp_tools.policy.skeleton import skeleton
+from codebuddy_mcp_tools.policy.skeleton import loose
 from codebuddy_mcp_tools.policy.text import show
 
 _SIDECAR_PREFIX = re.compile(r"mcp[_-](?![_-])", re.IGNORECASE)
 _RULE_PREFIX = re.compile(r"mcp__", re.IGNORECASE)
-_NOT_WORD = re.compile(r"\W")
 _HASHED = re.compile(r"_[0-9a-f]{8,56}$")
 
 
@@ -120,8 +119,8 @@ class Inventory:
             return _MISS
         if rule.everything:
             return _HIT
-        server, tool = _loose(pair[0]), _loose(pair[1])
-        body = _loose(rule.body)
+        server, tool = loose(pair[0]), loose(pair[1])
+        body = loose(rule.body)
         if rule.bare:
             return Match(hit=body == tool and self._unique_bare(tool, pair))
         if rule.tool_only:
@@ -181,7 +180,7 @@ class Inventory:
         return {pair for pair in self._pairs if _is_hashed_name(body, pair)} if _HASHED.search(body) else set()
 
     def _unique_bare(self, tool: str, pair: Pair) -> bool:
-        return all(other == pair or _loose(other[1]) != tool for other in self._pairs)
+        return all(other == pair or loose(other[1]) != tool for other in self._pairs)
 
 
 def _key(rule: Rule, body: str) -> str:
@@ -203,11 +202,6 @@ def _is_hashed_name(body: str, pair: Pair) -> bool:
 @lru_cache(maxsize=1 << 12)
 def _hashed_names(server: str, tool: str) -> frozenset[str]:
     return frozenset(normal(name)[len(PREFIX) :] for name in name_forms(server, tool) if _HASHED.search(name))
-
-
-@lru_cache(maxsize=1 << 15)
-def _loose(text: str) -> str:
-    return _NOT_WORD.sub("_", skeleton(text).strip())
 
 
 def _is_plain(name: str) -> bool:

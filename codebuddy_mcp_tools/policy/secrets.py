@@ -107,7 +107,7 @@ class SecretFilter(logging.Filter):
 _FILTER = SecretFilter()
 
 
-def protect_logs(redactor: Redactor) -> None:
+def watch_logs(redactor: Redactor) -> None:
     """Makes the loggers of httpx, httpcore, mcp and this package use the redactor, for as long as it lives.
 
     A logger's filter does not see records of its children, so every logger below the protected names that exists now

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 # Small forms, looked up after case folding.
 _LOOKALIKES = {
@@ -54,6 +55,7 @@ _CAPITALS = {"Η": "h", "Μ": "m", "Ν": "n", "Υ": "y", "Ζ": "z", "Ⲏ": "h", 
 _BY_LOOKS = {look: plain for plain, looks in _LOOKALIKES.items() for look in looks}
 _NAMED_LETTER = re.compile(r"LETTER (?:SMALL CAPITAL |DOTLESS |SCRIPT |INSULAR |BARRED |CLOSED )?([A-Z])(?: WITH .*)?$")
 _DROPPED = frozenset({"Mn", "Me", "Mc", "Cf", "Cc", "Cs", "Cn"})
+_NOT_WORD = re.compile(r"\W")
 _REMEMBERED = 1 << 16
 
 
@@ -73,6 +75,12 @@ _TABLE = _Table()
 def skeleton(text: str) -> str:
     """The text as it looks: white space becomes a space, marks and invisible characters go, look-alikes turn Latin."""
     return text.translate(_TABLE)
+
+
+@lru_cache(maxsize=1 << 15)
+def loose(name: str) -> str:
+    """The form in which names are compared when a rule *forbids* something: what looks alike is alike."""
+    return _NOT_WORD.sub("_", skeleton(name).strip())
 
 
 def looks_like(code: int) -> str:
