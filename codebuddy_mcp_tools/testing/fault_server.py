@@ -148,8 +148,8 @@ class FaultServer:
         """Everything that happened so far, in order, over all processes: `event`, `pid`, `time` (seconds) and more.
 
         Events: `start`, `message` (`message`: what the client sent), `garbage` (`raw`), `connection`, `http` (`method`,
-        `target`, `headers`), `spawn` (`child`), `exit` (`code`), `kill` (`signal`), `eof`, `client_gone`, `undelivered`,
-        `script_error` (`error`).
+        `target`, `headers`), `spawn` (`child`), `exit` (`code`), `kill` (`signal`), `eof`, `client_gone`,
+        `undelivered`, `script_error` (`error`).
         """
         return self.state.log()
 
