@@ -117,6 +117,11 @@ class ConfiguredServer:
         """The shared session's client, when one was made."""
         return self.clients.get(MAIN_SESSION)
 
+    def surplus(self, limit: int) -> list[MCPClient]:
+        """Take out the sessions beyond `limit` that were used longest ago; never the shared one."""
+        own = [session for session in self.clients if session != MAIN_SESSION]
+        return [self.clients.pop(session) for session in own[: max(0, len(own) - limit)]]
+
     @property
     def is_down(self) -> bool:
         """It was tried and is not connected: nobody should wait for it again."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from codebuddy_mcp_tools.client import ClientEvent, ConnectionSpec, MCPClient, OwnerLoop, ServerHandlers
-from codebuddy_mcp_tools.config import Configuration, ServerEntry
+from codebuddy_mcp_tools.config import Configuration, ServerEntry, choose
 from codebuddy_mcp_tools.errors import (
     ConfigError,
     MCPToolsError,
@@ -18,7 +19,7 @@ from codebuddy_mcp_tools.errors import (
     ToolDeniedError,
     UnknownServerError,
 )
-from codebuddy_mcp_tools.policy import AuditLog, Redactor, ServerApprovals, ToolPins, clean_line, may_replay, watch_logs
+from codebuddy_mcp_tools.policy import AuditLog, Redactor, ServerApprovals, ToolPins, clean_line, may_replay, pending_message, watch_logs
 from codebuddy_mcp_tools.service.admission import ApprovalHandler, Gatekeeper
 from codebuddy_mcp_tools.service.server import MAIN_SESSION, ClientFactory, ConfiguredServer, connection_spec
 from codebuddy_mcp_tools.types import (
@@ -36,6 +37,8 @@ from codebuddy_mcp_tools.types import (
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+MAX_SESSIONS = 32
+"""Sessions one server may have at the same time, where threads have their own; the one unused longest is closed."""
 WAIT_MARGIN = 1.05
 """Callers wait for a server's start timeout and a little more: the timeout itself should be what they hear of."""
 
@@ -70,8 +73,10 @@ class MCPService:
         self._approval_handler = approval_handler
         self._make_client = make_client or self._new_client
         self._loop = OwnerLoop.shared()
+        self._lock = threading.Lock()
         self._listeners: list[Callable[[ClientEvent], None]] = []
         self._servers: dict[str, ConfiguredServer] = {}
+        self._told_pending: list[str] = []
         self._adopt(configuration)
 
     # -- configuration -------------------------------------------------------------------------------------------
@@ -92,13 +97,11 @@ class MCPService:
         self._servers = servers
 
     def _winner(self, name: str) -> ServerEntry:
-        """The entry that counts: an unapproved project entry never hides a usable one of another scope."""
-        candidates = self.configuration.candidates.get(name) or (self.configuration.entries[name],)
-        usable = (e for e in candidates if self._gatekeeper.admission(e)[0] is Admission.ADMITTED)
-        first = candidates[0]
-        if self._gatekeeper.admission(first)[0] in (Admission.PENDING, Admission.REJECTED):
-            return next(usable, first)
-        return first
+        """The entry that counts: an unapproved project entry never hides one of another scope."""
+        unanswered = (Admission.PENDING, Admission.REJECTED)
+        return choose(
+            self.configuration.candidates[name], lambda entry: self._gatekeeper.admission(entry)[0] not in unanswered
+        )
 
     def _configured(self, entry: ServerEntry) -> ConfiguredServer:
         return ConfiguredServer(entry, *self._gatekeeper.admission(entry))
@@ -162,18 +165,23 @@ class MCPService:
             if server.admission is Admission.INVALID:
                 raise ConfigError(line, path=server.entry.path, pointer=server.entry.pointer)
             raise ServerNotApprovedError(line, server=server.name)
-        client = server.clients.get(session)
-        if client is None:
-            spec = connection_spec(
-                server.entry,
-                self.settings,
-                workspace=self.configuration.workspace,
-                environ=self._environ,
-                redactor=self.redactor,
-                state_dir=self.state_dir,
-            )
-            client = server.clients[session] = self._make_client(spec)
+        with self._lock:  # calls come from any thread, and two of them must not make two sessions
+            client = server.clients.pop(session, None) or self._make_client(self._spec(server))
+            server.clients[session] = client  # last in order: used last
+            surplus = server.surplus(MAX_SESSIONS)
+        for extra in surplus:
+            self._loop.spawn(extra.aclose())
         return client
+
+    def _spec(self, server: ConfiguredServer) -> ConnectionSpec:
+        return connection_spec(
+            server.entry,
+            self.settings,
+            workspace=self.configuration.workspace,
+            environ=self._environ,
+            redactor=self.redactor,
+            state_dir=self.state_dir,
+        )
 
     def _on_event(self, event: ClientEvent) -> None:
         """Runs on the owner loop, in the client's worker, never inside a receive loop."""
@@ -209,6 +217,7 @@ class MCPService:
         """
         names = self.names if server is None else (self.server(server).name,)
         await asyncio.gather(*(self._admit(self._servers[n]) for n in names))
+        self._tell_pending()
         await self._loop.run(self._load_all([self._servers[n] for n in names if n in self._servers], refresh=refresh))
         known = (self._servers[n] for n in names if n in self._servers)
         return tuple(s.exposed_listing() for s in known if s.listing)
@@ -224,6 +233,13 @@ class MCPService:
             return
         server.admission, server.reason = self._gatekeeper.admission(server.entry)
         self.audit.write("approval", server=server.name, approved=approved)
+
+    def _tell_pending(self) -> None:
+        """Name the servers that wait for an approval, once: a run without anybody to ask must not miss them silently."""
+        pending = [name for name, server in self._servers.items() if server.admission is Admission.PENDING]
+        if pending and pending != self._told_pending:
+            logger.warning("%s", pending_message(pending))
+        self._told_pending = pending
 
     async def _load_all(self, servers: Iterable[ConfiguredServer], *, refresh: bool) -> None:
         admitted = [s for s in servers if s.admission is Admission.ADMITTED]
@@ -263,10 +279,10 @@ class MCPService:
     def _check_pins(self, server: ConfiguredServer, listing: ToolListing) -> None:
         info = server.info()
         report = self.pins.check(server.name, listing, info.instructions if info else None)
-        blocked = self.settings.pin_policy == "block"
-        server.held_back = frozenset(c.tool for c in report.changed) if blocked else frozenset()
-        accept = f"accept with `codebuddy-mcp approve {server.name} --tools`"
-        server.warnings = tuple(f"tool {c.tool!r} {c.kind} since it was approved; {accept}" for c in report.changed)
+        server.held_back = report.held_back if self.settings.pin_policy == "block" else frozenset()
+        accept = f"see and accept with `codebuddy-mcp approve {server.name} --tools`"
+        changed = [f"tool {c.tool!r} {c.kind} since it was approved; {accept}" for c in report.changed]
+        server.warnings = (*changed, *([report.problem] if report.problem else []))
         for warning in server.warnings:
             logger.warning("server %r: %s", server.name, warning)
             self.audit.write("pin", server=server.name, message=warning)

@@ -32,8 +32,7 @@ from codebuddy_mcp_tools.policy import (
     envelope,
     find_injection_signals,
 )
-from codebuddy_mcp_tools.service import MCPService
-from codebuddy_mcp_tools.service.admission import ApprovalHandler, ask
+from codebuddy_mcp_tools.service import MAIN_SESSION, ApprovalHandler, MCPService, ask
 from codebuddy_mcp_tools.tools.arguments import ArgumentError
 from codebuddy_mcp_tools.tools.content import render
 from codebuddy_mcp_tools.tools.envelope import enclose
@@ -100,6 +99,8 @@ class CallPath:
         limits: how long a result may be.
         intercept: the interceptor chain, or `None`.
         approval_handler: asked for calls whose rule says `ask` and that no node has had approved.
+        on_progress: called with `(progress, total, message, server, tool)` while a call runs.
+        thread_sessions: servers that get a session of their own for each LangGraph thread.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class CallPath:
         intercept: Interceptor | None = None,
         approval_handler: ApprovalHandler | None = None,
         on_progress: Callable[..., Awaitable[None]] | None = None,
-        session_per_thread: Callable[[str], bool] = lambda server: False,
+        thread_sessions: frozenset[str] = frozenset(),
     ) -> None:
         self._service = service
         self._permissions = permissions
@@ -119,7 +120,7 @@ class CallPath:
         self._intercept = intercept
         self._approval_handler = approval_handler
         self._on_progress = on_progress
-        self._session_per_thread = session_per_thread
+        self._thread_sessions = thread_sessions
 
     def decide(self, tool: ToolInfo) -> Decision:
         """What the permission rules say of a tool now."""
@@ -201,7 +202,7 @@ class CallPath:
 
     def _session(self, call: Call) -> str:
         thread = call.configured("thread_id")
-        return str(thread) if thread is not None and self._session_per_thread(call.info.server) else ""
+        return str(thread) if thread is not None and call.info.server in self._thread_sessions else MAIN_SESSION
 
     # -- and back ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -20,8 +20,7 @@ from langchain_core.tools import BaseTool
 from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
 from codebuddy_mcp_tools.config import ConfigWatcher, Settings, load_configuration
 from codebuddy_mcp_tools.policy import ExposureRules, PermissionPolicy
-from codebuddy_mcp_tools.service import MCPService
-from codebuddy_mcp_tools.service.admission import ApprovalHandler
+from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
 from codebuddy_mcp_tools.tools.call import CallPath
 from codebuddy_mcp_tools.tools.catalog import ToolCatalog
 from codebuddy_mcp_tools.tools.interop import interceptor_chain, progress_callback, report_log
@@ -62,6 +61,7 @@ class ToolProvider:
         defer: `Defer(pattern)` / `NoDefer(pattern)` modifiers, over those of the settings.
         embeddings: any LangChain `Embeddings`, to help ToolSearch.
         count_tokens: counts the tokens of a text; default characters / 4.
+        thread_sessions: servers that keep state and get a session (and process) of their own for each LangGraph thread.
         watch: notice changed config files and reconnect the servers whose entries changed.
 
     Raises:
@@ -83,6 +83,7 @@ class ToolProvider:
         defer: Sequence[str] = (),
         embeddings: Embeddings | None = None,
         count_tokens: Callable[[str], int] | None = None,
+        thread_sessions: Collection[str] = (),
         watch: bool = False,
     ) -> None:
         self._sources = {"servers": servers, "workspace": workspace, "settings": settings}
@@ -101,8 +102,9 @@ class ToolProvider:
         self._count_tokens = count_tokens
         self._interceptors = tuple(interceptors)
         self._approval_handler = approval_handler
+        self._thread_sessions = frozenset(thread_sessions)
         self._assemble(configuration.settings)
-        self._watcher = ConfigWatcher(configuration.files, self._reload) if watch else None
+        self._watcher = ConfigWatcher(configuration.files, self._files_changed) if watch else None
         if self._watcher is not None:
             self._watcher.start()
 
@@ -120,6 +122,7 @@ class ToolProvider:
             intercept=interceptor_chain(self._interceptors),
             approval_handler=self._approval_handler,
             on_progress=progress_callback(self._callbacks),
+            thread_sessions=self._thread_sessions,
         )
         self.catalog = ToolCatalog(
             rules=ExposureRules(settings.tool_exposure, (*settings.defer, *self._defer)),
@@ -275,6 +278,11 @@ class ToolProvider:
         from codebuddy_mcp_tools.tools.view import ProviderView  # noqa: PLC0415 - a view is a provider
 
         return ProviderView(self, servers=servers, tools=tools, permissions=permissions, core_roles=core_roles)
+
+    def _files_changed(self, paths: Sequence[Path]) -> None:
+        """Runs in the watcher's thread."""
+        logger.info("changed: %s", ", ".join(map(str, paths)))
+        self._service.run_sync(self._reload())
 
     async def _reload(self) -> None:
         """The files changed: read them, reconnect what is concerned, keep the rest."""
