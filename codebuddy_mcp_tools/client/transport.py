@@ -51,6 +51,7 @@ class TransportFault:
         session_lost: the server does not know our session any more (a 404 with a session id): a new session helps.
         retryable: whether a later try can help (`False`: a 401, a refused address, a missing command).
         blocked: our own outbound rules refused the address.
+        timed_out: a deadline passed; trying again at once would double the wait.
         exit_code: of the child process, negative for a signal.
     """
 
@@ -62,6 +63,7 @@ class TransportFault:
     session_lost: bool = False
     retryable: bool = True
     blocked: bool = False
+    timed_out: bool = False
     exit_code: int | None = None
 
     def as_error(self, request_id: RequestId) -> dict[str, Any]:

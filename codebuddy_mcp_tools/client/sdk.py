@@ -1,0 +1,45 @@
+"""The one place of the client room that knows names of the MCP SDK, and what mcp 2 calls them.
+
+Policy: importing the SDK takes 0.3 s, more than starting a small server, and a session needs little of it. So what is
+needed at once stands here as plain constants, which a test compares with the installed SDK, and the rest is imported
+when it is used. mcp 2 renamed fields and classes (`facts` of its migration guide), so every use of both goes here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+PROTOCOL_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Revisions of MCP that a session may settle on, oldest first: the SDK's `SUPPORTED_PROTOCOL_VERSIONS`."""
+LATEST_PROTOCOL_VERSION = PROTOCOL_VERSIONS[-1]
+
+_POSIX_ENVIRONMENT = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+_WINDOWS_ENVIRONMENT = (
+    "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE",
+    "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE",
+)  # fmt: skip
+INHERITED_ENVIRONMENT = _WINDOWS_ENVIRONMENT if sys.platform == "win32" else _POSIX_ENVIRONMENT
+"""Variables of ours that a child process gets: the SDK's `DEFAULT_INHERITED_ENV_VARS`."""
+
+
+def child_environment(own: Mapping[str, str], environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a server's process: the safe part of ours, and on top what its entry says.
+
+    Args:
+        own: `env` of the server's entry, expanded.
+        environ: our environment, default `os.environ`.
+    """
+    ours = os.environ if environ is None else environ
+    # A value that starts with "()" is an exported shell function: bash would run it.
+    safe = {name: ours[name] for name in INHERITED_ENVIRONMENT if name in ours and not ours[name].startswith("()")}
+    return {**safe, **own}
+
+
+def client_info() -> dict[str, Any]:
+    """How we introduce ourselves in `initialize`."""
+    from importlib.metadata import version  # noqa: PLC0415 - 20 ms, and only a session needs it
+
+    return {"name": "codebuddy-mcp-tools", "title": "CodeBuddy MCP tools", "version": version("codebuddy-mcp-tools")}
