@@ -10,7 +10,7 @@ a parser gives back the payload character by character and nothing in it can ope
 own stand behind the envelope.
 
 How it stays fast: the text is looked at only behind opening brackets, each stretch up to the next bracket at most
-once, so the time is linear for every input; plain ASCII goes through one regular expression.
+once, so the time is linear for every input; plain ASCII, and text full of brackets, go through one regular expression.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ import re
 from collections.abc import Iterable
 from html.entities import html5
 
-from codebuddy_mcp_tools.policy.skeleton import lookalikes_of, looks_like
+from codebuddy_mcp_tools.policy.skeleton import lookalikes_of, looks_like, skeleton
 from codebuddy_mcp_tools.policy.text import clean, clean_line
 
 TAG = "mcp_response"
 _MAX_ATTRIBUTE = 128
 
 _OPENERS = lookalikes_of("<")
-_OPENER = re.compile(f"[{re.escape(_OPENERS)}]")
 _LAST_OPENER = re.compile(f"[{re.escape(_OPENERS)}](?![{re.escape(_OPENERS)}])")
 _SKIPPED = r"[\x00-\x20\x7f]*"
 _ASCII_TAG = re.compile(
     "<[^<a-z0-9]*" + _SKIPPED.join("mcp") + r"[\x00-\x20\x7f_-]+" + _SKIPPED.join("response"), re.IGNORECASE
 )
+_SKELETON_TAG = re.compile(r"<(?:[^\w<]|_)*" + " *".join("mcp") + "[ _-]+" + " *".join("response"))
+_DENSE = 32
 _ENCODED_OPENER = re.compile(r"\\u\{?0*3c|\\x3c|%3c", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:amp;)*(?:#0*([0-9]{1,7})|#[xX]0*([0-9a-fA-F]{1,6})|([A-Za-z][A-Za-z0-9]{1,31}));?")
 _ESCAPED = re.compile(f"[{re.escape(_OPENERS + lookalikes_of('&'))}]|\\\\(?=u\\{{?0*3c|x3c)|%(?=3c)", re.IGNORECASE)
@@ -106,9 +107,10 @@ def _referenced(match: re.Match[str]) -> str:
 def _has_tag(text: str) -> bool:
     if text.isascii():
         return _ASCII_TAG.search(text) is not None
-    if _OPENER.search(text) is None:
-        return False
-    return any(_tag_follows(text, match.end()) for match in _LAST_OPENER.finditer(text))
+    openers = [match.end() for match in _LAST_OPENER.finditer(text)]
+    if len(openers) > _DENSE and len(openers) * _DENSE > len(text):
+        return _SKELETON_TAG.search(skeleton(text)) is not None
+    return any(_tag_follows(text, start) for start in openers)
 
 
 def _tag_follows(text: str, start: int) -> bool:
@@ -121,6 +123,8 @@ def _tag_follows(text: str, start: int) -> bool:
     gap = False
     for index in range(start, len(text)):
         for part in looks_like(ord(text[index])):
+            if part == "<":
+                return False
             if part == " ":
                 gap = True
             elif matched == 0 and not part.isalnum():

@@ -102,7 +102,9 @@ def _shown(char: str) -> str:
         return r"\\"
     if char.isprintable():
         return char
-    return {"\n": r"\n", "\r": r"\r", "\t": r"\t"}.get(char) or char.encode("ascii", "backslashreplace").decode()
+    return {"\n": r"\n", "\r": r"\r", "\t": r"\t"}.get(char) or (
+        f"\\x{ord(char):02x}" if ord(char) < 0x100 else char.encode("ascii", "backslashreplace").decode()
+    )
 
 
 def _is_plain(text: str) -> bool:
