@@ -78,9 +78,10 @@ def _check_command(config: StdioServer, reader: EntryReader, base: Path | None) 
     if Path(base or "", command).exists() or shutil.which(command):
         return  # a real path with spaces
     first, *rest = command.split()
+    shown = quoted(" ".join(display_args(command.split())))
     args = [quoted(arg) for arg in display_args([*rest, *config.args])]
     reader.refuse(
-        f'"command" is one executable, and there is no file {quoted(command.strip())}; if it holds arguments, put '
+        f'"command" is one executable, and there is no file {shown}; if it holds arguments, put '
         f'them into "args": "command": {quoted(first)}, "args": [{", ".join(args)}]',
         "command",
     )

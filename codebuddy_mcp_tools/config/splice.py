@@ -61,7 +61,8 @@ def _append(text: str, parent: Node, key: str, value: JSON) -> str:
     if is_inline:
         entry = f"{json.dumps(key, ensure_ascii=False)}: {_dump(value, outer, text, flat=True)}"
         at = comma.end if comma else last.value.end
-        return text[:at] + (" " if comma else ", ") + entry + text[at:]
+        return text[:at] + (f" {entry}," if comma else f", {entry}") + text[at:]
+    end += len(text[end:]) - len(text[end:].lstrip(" \t"))
     indent = _line_indent(text, last.start)
     entry = f"{newline}{indent}{json.dumps(key, ensure_ascii=False)}: {_dump(value, indent, text)}"
     if comma:
