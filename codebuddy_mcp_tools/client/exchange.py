@@ -162,7 +162,7 @@ class Exchange:
             self._fail(TransportFault(text, http_status=status))
 
     async def _refusal(self, response: httpx.Response) -> None:
-        page = await _start_of(response)
+        page = await start_of(response)
         answer = parse_object(page)
         if (
             response.status_code == 400
@@ -282,7 +282,7 @@ class Exchange:
             await response.aclose()
 
 
-async def _start_of(response: httpx.Response) -> bytes:
+async def start_of(response: httpx.Response) -> bytes:
     """The first bytes of an error page; the rest is read a little further, so that the connection is kept."""
     page = bytearray()
     try:

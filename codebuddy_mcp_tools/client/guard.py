@@ -69,10 +69,15 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         httpcore.ConnectError, httpcore.ConnectTimeout: as every backend.
     """
 
-    def __init__(self, rules: OutboundRules, resolver: Resolver = system_resolver) -> None:
+    def __init__(
+        self,
+        rules: OutboundRules,
+        resolver: Resolver = system_resolver,
+        network: httpcore.AsyncNetworkBackend | None = None,
+    ) -> None:
         self._rules = rules
         self._resolver = resolver
-        self._network = httpcore.AnyIOBackend()
+        self._network = network or httpcore.AnyIOBackend()
 
     async def connect_tcp(
         self,

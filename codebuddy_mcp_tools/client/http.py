@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx
 
+from codebuddy_mcp_tools.client.errands import Errands
 from codebuddy_mcp_tools.client.exchange import POST_HEADERS, Exchange, SessionHeaders, Sleep
 from codebuddy_mcp_tools.client.guard import GuardedTransport, guarded_client
 from codebuddy_mcp_tools.client.http_faults import fault_of_error
@@ -28,7 +28,6 @@ from codebuddy_mcp_tools.client.transport import (
     ChannelError,
     ChannelInfo,
     ConnectionSpec,
-    RequestId,
     Sink,
     Timeouts,
     TransportFault,
@@ -109,26 +108,6 @@ def encoded(message: JSONObject) -> bytes:
     return json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-class Errands:
-    """The tasks of one channel; leaving cancels what still runs."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def cancel(self) -> None:
-        """Cancel everything and wait until it has ended."""
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 class HttpChannel:
     """See `transport.Channel`."""
 
@@ -149,7 +128,6 @@ class HttpChannel:
         self._sleep = sleep
         self._session = SessionHeaders()
         self._errands = Errands()
-        self._requests: dict[RequestId, asyncio.Task[None]] = {}
         self._closed = False
 
     async def send(self, message: JSONObject, *, headers: Mapping[str, str] | None = None) -> None:
@@ -159,7 +137,7 @@ class HttpChannel:
         content, extra = encoded(message), checked_headers(headers or {})
         method = message.get("method")
         if method is not None and "id" in message:
-            self._request(message, content, extra)
+            self._errands.start_request(message["id"], self._exchange(message, content, extra).run())
         elif method == "notifications/initialized":
             await self._notify(content, extra)
             self._errands.start(Listener(self._origin, self._sink, self._session, sleep=self._sleep).run())
@@ -168,8 +146,8 @@ class HttpChannel:
         else:
             self._errands.start(self._notify(content, extra))
 
-    def _request(self, message: JSONObject, content: bytes, headers: Mapping[str, str]) -> None:
-        exchange = Exchange(
+    def _exchange(self, message: JSONObject, content: bytes, headers: Mapping[str, str]) -> Exchange:
+        return Exchange(
             self._origin,
             self._sink,
             self._session,
@@ -179,9 +157,6 @@ class HttpChannel:
             auth_hint=self._auth_hint,
             sleep=self._sleep,
         )
-        request_id: RequestId = message["id"]
-        task = self._requests[request_id] = self._errands.start(exchange.run())
-        task.add_done_callback(lambda _: self._requests.pop(request_id, None))
 
     async def _notify(self, content: bytes, headers: Mapping[str, str]) -> None:
         """POST something that has no answer; a failure concerns nobody but the log."""
@@ -202,10 +177,7 @@ class HttpChannel:
     async def _cancel(self, message: JSONObject, content: bytes, headers: Mapping[str, str]) -> None:
         """Tell the server, then stop reading an answer that nobody waits for."""
         await self._notify(content, headers)
-        params = message.get("params")
-        task = self._requests.get(params.get("requestId", "")) if isinstance(params, Mapping) else None
-        if task is not None:
-            task.cancel()
+        self._errands.abandon(message)
 
     async def close(self) -> None:
         """End the session: stop everything, then one DELETE with half of the close deadline. Twice is allowed."""

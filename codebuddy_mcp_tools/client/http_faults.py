@@ -39,7 +39,6 @@ _HINTS = {
     404: "there is no MCP endpoint at this URL",
     405: "this URL does not take MCP messages; an older server may need type sse",
     406: "this URL does not answer MCP messages",
-    429: "too many requests",
 }
 
 
@@ -50,7 +49,8 @@ def fault_of_error(error: Exception, url: httpx.URL | str) -> TransportFault:
         case BlockedURLError():
             return TransportFault(str(error), sent=False, connect=True, retryable=False, blocked=True)
         case httpx.ConnectTimeout():
-            return TransportFault(f"{where} did not accept a connection in time", sent=False, connect=True)
+            text = f"{where} did not accept a connection in time"
+            return TransportFault(text, sent=False, connect=True, timed_out=True)
         case httpx.PoolTimeout():
             return TransportFault(f"all connections to {where} are busy", sent=False)
         case httpx.ConnectError() | httpx.ProxyError():
@@ -63,7 +63,7 @@ def fault_of_error(error: Exception, url: httpx.URL | str) -> TransportFault:
             text = "the request cannot be written as HTTP; check url and headers"
             return TransportFault(text, sent=False, retryable=False)
         case httpx.WriteTimeout():
-            return TransportFault(f"{where} does not read what it is sent")
+            return TransportFault(f"{where} does not read what it is sent", timed_out=True)
         case httpx.RemoteProtocolError():
             return TransportFault(f"{where} does not speak HTTP, or broke off its answer")
         case httpx.DecodingError():
@@ -118,15 +118,12 @@ def fault_of_status(
         text += f" ({display_url(str(url))})"
     if words:
         text += f' (the server says "{words}")'
-    wait = retry_after(headers)
-    if wait is not None:
-        text += f"; it asks to wait {wait:g} s"
     return TransportFault(
         text,
         # A refusal comes before the work; only an answer of 5xx, or one that may come from a proxy, leaves it open.
         sent=status not in (401, 403, 404, 405, 406, 413, 415, 429),
         http_status=status,
-        retry_after=wait,
+        retry_after=retry_after(headers),
         retryable=status in (408, 409, 425, 429) or status >= 500,
     )
 
