@@ -354,6 +354,7 @@ class MCPClient:
     async def _fetch_tools(self, headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> ToolListing:
         before = self._cache.listing
         for _ in range(_RELISTS):
+            await self._asker.connect()  # a new session makes lists stale, but not the one it is asked for
             epoch = self._cache.epoch
             walk = await self._walk("tools/list", "tools", headers, meta)
             listing = self._cache.store(*read_tools(self.name, walk), epoch=epoch)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
 from codebuddy_mcp_tools.policy import clean_line
@@ -33,7 +33,7 @@ def progress_of(call: Call, on_progress: Callable[..., Awaitable[None]] | None) 
     sinks = [sink for sink in (_stream_writer(), progress_sink.get()) if sink is not None]
     if not sinks and on_progress is None:
         return None
-    loop = asyncio.get_running_loop()
+    loop, context = asyncio.get_running_loop(), copy_context()  # LangGraph's writer looks up the run in the context
     server, tool = call.info.server, call.info.name
 
     def deliver(event: ProgressEvent) -> None:
@@ -53,7 +53,7 @@ def progress_of(call: Call, on_progress: Callable[..., Awaitable[None]] | None) 
             "message": clean_line(message, 500) if message else None,
         }
         if not loop.is_closed():  # the caller may have gone while the server still reports
-            loop.call_soon_threadsafe(deliver, event)
+            loop.call_soon_threadsafe(deliver, event, context=context)
 
     return report
 
