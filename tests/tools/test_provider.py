@@ -205,7 +205,7 @@ async def test_a_server_starts_where_stderr_has_no_file_descriptor(tmp_path, mon
     import io  # noqa: PLC0415
 
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with FaultServer({"tools": [TOOL], "on_start": [{"stderr": "hello from the server"}]}) as server:
+    with FaultServer({"tools": [TOOL], "on_start": [{"stderr": "hello from the server\n"}]}) as server:
         async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
             assert names(await provider.get_tools_async()) == ["mcp__s__t"]
             async with asyncio.timeout(10):  # stderr comes by a pipe of its own
