@@ -291,7 +291,7 @@ def required_names(keywords: Mapping[str, JSON]) -> list[str]:
 
 
 def is_nested_name(name: JSON) -> bool:
-    """Whether a property below the arguments can be shown by its name. LangChain takes one called `$ref` for a reference."""
+    """Whether a property can be shown by its name. LangChain takes one called `$ref` for a reference."""
     return isinstance(name, str) and name != "$ref" and len(name) <= 200 and is_sendable(name)
 
 
@@ -322,7 +322,8 @@ def _one_enum(branches: list[Node]) -> list[Node]:
     bare = [branch for branch in branches if set(branch) == {"type", "enum"}]
     if len(bare) < 2:
         return branches
-    joined: Node = {"type": "string", "enum": list(dict.fromkeys(value for branch in bare for value in branch["enum"]))}
+    values = dict.fromkeys(value for branch in bare for value in branch["enum"])
+    joined: Node = {"type": "string", "enum": list(values)}
     first = branches.index(bare[0])
     rest = [branch for branch in branches if branch not in bare]
     return [*rest[:first], joined, *rest[first:]]

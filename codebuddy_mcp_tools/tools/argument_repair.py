@@ -1,0 +1,177 @@
+"""Small slips of a model put right before the arguments are checked.
+
+Policy: only what has one possible meaning. `null` for an optional property that does not allow it is left out; JSON
+text where the schema takes no text is decoded; a whole float where only an integer fits becomes one. No default is
+ever added, no name is changed, and whatever needs no repair is passed on as the very same object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from codebuddy_mcp_tools.tools.schema_flatten import Flat, flatten
+from codebuddy_mcp_tools.tools.schema_refs import References
+from codebuddy_mcp_tools.tools.schema_rewrite import required_names
+from codebuddy_mcp_tools.tools.schema_subset import TYPES, type_of, types_of
+from codebuddy_mcp_tools.types import JSON
+
+_MAX_DEPTH = 32
+_MAX_BRANCHES = 50
+_DECODABLE = frozenset({"object", "array", "number", "integer", "boolean"})
+_EXACT_INTEGERS = 2.0**53
+_ANY = frozenset(TYPES)
+
+
+@dataclass(slots=True)
+class _Shape:
+    """What repair needs to know of one node.
+
+    Attributes:
+        types: the types it allows; all of them when it does not say.
+        branches: the shapes to look into for a container, one for each alternative.
+    """
+
+    types: frozenset[str]
+    properties: Mapping[str, JSON] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
+    items: JSON = None
+    branches: tuple[JSON, ...] = ()
+
+
+class ArgumentRepair:
+    """Repairs values by one schema document; what it learns of the schema is kept."""
+
+    def __init__(self, document: Mapping[str, JSON]) -> None:
+        self._document = document
+        self._references = References(document)
+        self._shapes: dict[int, _Shape] = {}
+
+    def repair(self, arguments: Mapping[str, JSON]) -> Mapping[str, JSON]:
+        """The arguments with their slips put right; the same object when there are none. Never raises."""
+        repaired: Mapping[str, JSON] = self._value(arguments, self._document, 0)
+        return repaired
+
+    def _value(self, value: JSON, schema: JSON, depth: int) -> Any:
+        if depth > _MAX_DEPTH or not isinstance(schema, Mapping) or not schema:
+            return value
+        shape = self._shape(schema)
+        if isinstance(value, str):
+            if "string" in shape.types:
+                return value
+            decoded = _decode(value, shape.types)
+            if decoded is value:
+                return value
+            value = decoded
+        if isinstance(value, float):
+            return _whole(value, shape.types)
+        if isinstance(value, Mapping | list):
+            return self._container(value, shape, depth)
+        return value
+
+    def _container(self, value: Mapping[str, JSON] | list[JSON], shape: _Shape, depth: int) -> Any:
+        if shape.branches:
+            kind = "object" if isinstance(value, Mapping) else "array"
+            fitting = [branch for branch in shape.branches if kind in self._shape(branch).types]
+            if len(fitting) == 1:
+                value = self._value(value, fitting[0], depth + 1)
+        if isinstance(value, Mapping):
+            return self._object(value, shape, depth)
+        return self._array(value, shape, depth)
+
+    def _object(self, value: Mapping[str, JSON], shape: _Shape, depth: int) -> Any:
+        changed: dict[str, JSON] | None = None
+        for name, schema in shape.properties.items():
+            if name not in value:
+                continue
+            present = value[name]
+            if present is None:
+                if name in shape.required or self._allows_null(schema):
+                    continue
+                changed = dict(value) if changed is None else changed
+                del changed[name]
+            elif (put := self._value(present, schema, depth + 1)) is not present:
+                changed = dict(value) if changed is None else changed
+                changed[name] = put
+        return value if changed is None else changed
+
+    def _array(self, value: list[JSON], shape: _Shape, depth: int) -> Any:
+        if not isinstance(shape.items, Mapping):
+            return value
+        repaired = [self._value(item, shape.items, depth + 1) for item in value]
+        return value if all(new is old for new, old in zip(repaired, value, strict=True)) else repaired
+
+    def _allows_null(self, schema: JSON) -> bool:
+        return schema is not False and (not isinstance(schema, Mapping) or "null" in self._shape(schema).types)
+
+    def _shape(self, schema: JSON) -> _Shape:
+        shape = self._shapes.get(id(schema))
+        if shape is None:
+            shape = self._shapes[id(schema)] = self._look(schema)
+        return shape
+
+    def _look(self, schema: JSON, depth: int = 0) -> _Shape:
+        flat = flatten(schema, self._references, frozenset())
+        keywords = flat.keywords
+        properties = keywords.get("properties")
+        union = flat.unions[0][:_MAX_BRANCHES] if flat.unions else []
+        return _Shape(
+            types=self._types(flat, depth),
+            properties=properties if isinstance(properties, Mapping) else {},
+            required=frozenset(required_names(keywords)),
+            items=keywords.get("items"),
+            branches=tuple(branch for branch in union if isinstance(branch, Mapping)),
+        )
+
+    def _types(self, flat: Flat, depth: int) -> frozenset[str]:
+        """The types allowed by the node itself and by every union in it."""
+        allowed = _own_types(flat.keywords)
+        if depth > 8:
+            return allowed
+        for union in flat.unions:
+            found: set[str] = set()
+            for branch in union[:_MAX_BRANCHES]:
+                if isinstance(branch, Mapping):
+                    found |= self._look(branch, depth + 1).types
+                elif branch is True:
+                    found |= _ANY
+            if found and len(union) <= _MAX_BRANCHES:
+                allowed &= found | ({"integer"} if "number" in found else set())
+        return allowed
+
+
+def _own_types(keywords: Mapping[str, JSON]) -> frozenset[str]:
+    values = keywords.get("enum") if isinstance(keywords.get("enum"), list) else None
+    if values is None and "const" in keywords:
+        values = [keywords["const"]]
+    stated = frozenset(types_of(keywords)) if "type" in keywords else _ANY
+    if "number" in stated:
+        stated |= {"integer"}
+    return stated & {type_of(value) for value in values} if values else stated
+
+
+def _decode(text: str, types: frozenset[str]) -> Any:
+    """The value that a JSON text stands for when it is of a wanted type, else the text itself."""
+    wanted = types & _DECODABLE
+    if not wanted or len(text) > 2_000_000 or not text.strip():
+        return text
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return text
+    kind = type_of(value)
+    return value if kind in wanted or (kind == "number" and _is_whole(value) and "integer" in wanted) else text
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _whole(value: float, types: frozenset[str]) -> float | int:
+    return int(value) if "integer" in types and "number" not in types and _is_whole(value) else value
+
+
+def _is_whole(value: float) -> bool:
+    return abs(value) <= _EXACT_INTEGERS and value == int(value)
