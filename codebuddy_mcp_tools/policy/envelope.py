@@ -10,7 +10,8 @@ a parser gives back the payload character by character and nothing in it can ope
 own stand behind the envelope.
 
 How it stays fast: the text is looked at only behind opening brackets, each stretch up to the next bracket at most
-once, so the time is linear for every input; plain ASCII, and text full of brackets, go through one regular expression.
+once, so the time is linear for every input; plain ASCII, and text full of brackets, go through one regular
+expression.
 """
 
 from __future__ import annotations

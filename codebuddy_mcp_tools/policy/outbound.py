@@ -109,6 +109,7 @@ _BLOCKED_V6 = tuple(
 )
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _ISATAP = frozenset({0x00005EFE, 0x02005EFE})
 
@@ -259,10 +260,12 @@ def _parse(text: str) -> httpx.URL:
         raise _blocked(text, "it is not a URL") from None
     if parsed.scheme not in _DEFAULT_PORTS:
         raise _blocked(text, "only http and https are dialled")
-    if parsed.userinfo or "@" in parsed.netloc.decode("ascii", "replace"):
+    if parsed.userinfo or "@" in re.split(r"[/?#]", text.partition("://")[2], maxsplit=1)[0]:
         raise _blocked(text, "it holds a user name or password; put them into a header")
     if not parsed.host.rstrip("."):
         raise _blocked(text, "it names no host")
+    if parsed.port is not None and not 0 < parsed.port < 65536:
+        raise _blocked(text, "its port does not exist")
     if "%" in parsed.host:
         raise _blocked(text, "its host holds a zone id or an escape")
     return parsed
@@ -350,9 +353,8 @@ def _why_blocked_v4(address: ipaddress.IPv4Address) -> str | None:
 
 def _carried_v4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     """IPv4 addresses inside tunnel forms that are refused anyway: only to say "metadata" where it is one."""
-    carried = (
-        [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)] if int(address) >> 64 in {0, 0x64FF9B0001 << 24} else []
-    )
+    last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    carried = [last] if int(address) >> 64 == 0 or address in _LOCAL_NAT64 else []
     if address.sixtofour is not None:
         carried.append(address.sixtofour)
     if address.teredo is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
-from codebuddy_mcp_tools.policy.names import PREFIX, Pair, name_forms, normal
+from codebuddy_mcp_tools.policy.names import PREFIX, Pair, hashed_name, name_forms, normal, visible_name
 from codebuddy_mcp_tools.policy.skeleton import loose
 from codebuddy_mcp_tools.policy.text import show
 
@@ -124,12 +124,12 @@ class Inventory:
         if rule.bare:
             return Match(hit=body == tool and self._unique_bare(tool, pair))
         if rule.tool_only:
-            return Match(hit=body in {f"{server}_{tool}", f"{server}__{tool}"})
+            return Match(hit=body in _joined(pair, "_") | _joined(pair, "__"))
         if body == server:
             return _HIT
         if rule.server_only:
             return _MISS
-        return Match(hit=body == f"{server}__{tool}" or _is_hashed_name(normal(rule.body), pair))
+        return Match(hit=body in _joined(pair, "__") or _is_visible_name(normal(rule.body), pair))
 
     def grants(self, rule: Rule, pair: Pair) -> Match:
         """Allow: exactly one thing the rule can mean, and this tool is it or belongs to it."""
@@ -144,8 +144,9 @@ class Inventory:
         return self._unambiguous(rule, body, pair, as_server=as_server)
 
     def _unambiguous(self, rule: Rule, body: str, pair: Pair, *, as_server: bool) -> Match:
-        if not (_is_plain(pair[0]) and _is_plain(pair[1])):
-            return Match(hit=False, why="a name with other than plain ASCII characters is never allowed by a rule")
+        if not (_is_plain(pair[0]) and _is_plain(pair[1])) and not _is_hashed_name(body, pair):
+            spelled = hashed_name(*pair, 8)
+            return Match(hit=False, why=f"a name that is not plain ASCII is only allowed when it is spelled {spelled}")
         twins = self._servers[normal(pair[0])] - {pair[0]} if normal(pair[0]) in self._servers else set()
         if twins:
             return Match(
@@ -192,6 +193,16 @@ def _strict_names(server: str, tool: str) -> frozenset[str]:
     """The forms of a pair that an allow rule can spell, each marked with the kind of rule that may."""
     server, tool = normal(server), normal(tool)
     return frozenset({f"full:{server}__{tool}", f"one:{server}_{tool}", f"one:{server}__{tool}"})
+
+
+def _joined(pair: Pair, divider: str) -> set[str]:
+    """Server and tool in one, each looked at alone (spaces at its ends do not count) and both together."""
+    return {loose(pair[0]) + divider + loose(pair[1]), loose(pair[0] + divider + pair[1])}
+
+
+def _is_visible_name(body: str, pair: Pair) -> bool:
+    """Whether the body is what stands behind `mcp__` in any visible name of the pair, hashed or not."""
+    return body == normal(visible_name(*pair))[len(PREFIX) :] or _is_hashed_name(body, pair)
 
 
 def _is_hashed_name(body: str, pair: Pair) -> bool:

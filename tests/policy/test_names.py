@@ -10,11 +10,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebuddy_mcp_tools.policy.names import Ambiguous, NameTable, NearMisses, fold, hashed_name, name_forms, visible_name
+from codebuddy_mcp_tools.policy.names import (
+    Ambiguous,
+    NameTable,
+    NearMisses,
+    fold,
+    hashed_name,
+    name_forms,
+    visible_name,
+)
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-AWKWARD = ["calendar.respondToEvent", "admin/users/list", "ns:tool", "get weather", "ünï", "名前ツール", "9lives", "", "a.b", "a_b"]
-AWKWARD += ["x" * 200, "line\nbreak", "../../etc/x", "\u202eevil", "\U000e0041tag", "mcp__other__t", "$(id)", "\ud800", "a b", "a-b"]
+AWKWARD = [
+    "calendar.respondToEvent",
+    "admin/users/list",
+    "ns:tool",
+    "get weather",
+    "ünï",
+    "名前ツール",
+    "9lives",
+    "",
+    "a.b",
+    "a_b",
+]
+AWKWARD += [
+    "x" * 200,
+    "line\nbreak",
+    "../../etc/x",
+    "\u202eevil",
+    "\U000e0041tag",
+    "mcp__other__t",
+    "$(id)",
+    "\ud800",
+    "a b",
+    "a-b",
+]
 
 
 @pytest.mark.case("B09")
@@ -110,7 +140,13 @@ def test_names_of_strangers_are_a_key_error() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["mcp__web-search__find_all", "mcp_web-search_find_all", "web-search.find_all", "find_all", "mcp__web_search__find_all"]
+    [
+        "mcp__web-search__find_all",
+        "mcp_web-search_find_all",
+        "web-search.find_all",
+        "find_all",
+        "mcp__web_search__find_all",
+    ]
     + ["MCP__Web.Search__FIND-ALL", "mcp_web_search_find_all", " find_all ", "Find All", "web_search.find_all"],
 )
 def test_every_spelling_leads_to_the_tool(text: str) -> None:
@@ -147,7 +183,11 @@ def test_cut_names_resolve_by_their_full_spelling_too() -> None:
 _NAMES = st.text(max_size=12) | st.text(alphabet="ab._-/ ", max_size=6) | st.text(min_size=50, max_size=120)
 
 
-@given(st.lists(st.tuples(_NAMES, _NAMES), max_size=30), st.sets(st.sampled_from(["mcp__a__b", "mcp____", "ToolSearch"])), st.randoms())
+@given(
+    st.lists(st.tuples(_NAMES, _NAMES), max_size=30),
+    st.sets(st.sampled_from(["mcp__a__b", "mcp____", "ToolSearch"])),
+    st.randoms(),
+)
 def test_names_are_legal_distinct_and_independent_of_order(
     pairs: list[tuple[str, str]], reserved: set[str], shuffler: random.Random
 ) -> None:
@@ -169,6 +209,8 @@ def test_folding_keeps_the_length(text: str) -> None:
 
 
 def test_ten_thousand_clashing_tools_are_named() -> None:
-    pairs = [("s", "名" * number) for number in range(1, 101)] + [(f"s{n}", f"t.{m}") for n in range(100) for m in range(100)]
+    pairs = [("s", "名" * number) for number in range(1, 101)] + [
+        (f"s{n}", f"t.{m}") for n in range(100) for m in range(100)
+    ]
     table = NameTable(pairs)
     assert len({table.visible(*pair) for pair in pairs}) == len(pairs)
