@@ -16,9 +16,9 @@
     │   └── ProtocolError           .code
     └── ToolFailedError             .server .tool
 
-Errors of other libraries are turned into these at one place, in `client/`. The text of an error is one or two lines that
-say what went wrong and what to do next; what a program needs is in the attributes, never only in the text. No error text
-holds the value of a header, an environment variable, or the user-info or query of a URL.
+Errors of other libraries are turned into these at one place, in `client/`. The text of an error is one or two lines
+that say what went wrong and what to do next; what a program needs is in the attributes, never only in the text. No
+error text holds the value of a header, an environment variable, or the user-info or query of a URL.
 """
 
 from __future__ import annotations
@@ -125,9 +125,7 @@ class ConnectError(ServerError):
         retry_after: seconds the server asked us to wait (`Retry-After`), or `None`.
     """
 
-    def __init__(
-        self, message: str, *, server: str, retryable: bool = True, retry_after: float | None = None
-    ) -> None:
+    def __init__(self, message: str, *, server: str, retryable: bool = True, retry_after: float | None = None) -> None:
         super().__init__(message, server=server)
         self.retryable = retryable
         self.retry_after = retry_after

@@ -1,7 +1,7 @@
 """Who may be started: the settings first, then the stored answers, then the person, if there is one to ask.
 
-Policy: nothing is spawned, dialled or expanded for a server that is not admitted. A person is asked once per server and
-process, however many callers wait for the answer, and nobody waits for an answer about another server.
+Policy: nothing is spawned, dialled or expanded for a server that is not admitted. A person is asked once per server
+and process, however many callers wait for the answer, and nobody waits for an answer about another server.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from codebuddy_mcp_tools.policy import ApprovalRequest, ServerApprovals
 from codebuddy_mcp_tools.types import Admission
 
 ApprovalHandler = Callable[[ApprovalRequest], bool | Awaitable[bool]]
-"""Asked whether something may happen; `True` means yes. May be a coroutine function; a plain function runs in a thread."""
+"""Asked whether something may happen; `True` means yes. May be a coroutine function; a plain one runs in a thread."""
 
 
 async def ask(handler: ApprovalHandler, request: ApprovalRequest) -> bool:
     """Put a question to the user's handler. What the handler raises is the caller's to deal with."""
-    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None)):  # noqa: B004
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
         answer = handler(request)
     else:
         # A plain handler may well call input(): it must not stop the loop that everybody's calls run on.

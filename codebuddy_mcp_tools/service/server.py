@@ -45,7 +45,9 @@ def connection_spec(
         ConfigError: the url or a header still holds an unset variable, so that nothing must be sent there.
     """
     if entry.config is None:
-        raise ConfigError(entry.error or f"server {entry.name!r} cannot be used", path=entry.path, pointer=entry.pointer)
+        raise ConfigError(
+            entry.error or f"server {entry.name!r} cannot be used", path=entry.path, pointer=entry.pointer
+        )
     expanded = expand_server(entry.config, environ)
     redactor.add(*expanded.secrets)
     config = expanded.config

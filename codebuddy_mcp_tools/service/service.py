@@ -1,4 +1,4 @@
-"""`MCPService`: the straight line from a server's name to its session, and the loading of many servers at the same time."""
+"""`MCPService`: the straight line from a server's name to its session, and the loading of many at the same time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ from codebuddy_mcp_tools.errors import (
     ToolDeniedError,
     UnknownServerError,
 )
-from codebuddy_mcp_tools.policy import AuditLog, Redactor, ServerApprovals, ToolPins, clean_line, may_replay, pending_message, watch_logs
+from codebuddy_mcp_tools.policy import (
+    AuditLog,
+    Redactor,
+    ServerApprovals,
+    ToolPins,
+    clean_line,
+    may_replay,
+    pending_message,
+    watch_logs,
+)
 from codebuddy_mcp_tools.service.admission import ApprovalHandler, Gatekeeper
 from codebuddy_mcp_tools.service.server import MAIN_SESSION, ClientFactory, ConfiguredServer, connection_spec
 from codebuddy_mcp_tools.types import (
@@ -208,9 +217,10 @@ class MCPService:
     async def list_tools(self, server: str | None = None, *, refresh: bool = False) -> tuple[ToolListing, ...]:
         """What the enabled, approved servers offer, in the order of the configuration.
 
-        All servers connect at the same time, and concurrent callers share one load. A server that fails is left out (or
-        answers with its last known list) and its status says why: nothing is raised for it. The wait for a server ends with
-        its first failed attempt or its start timeout; later attempts go on behind and announce themselves.
+        All servers connect at the same time, and concurrent callers share one load. A server that fails is left out
+        (or answers with its last known list) and its status says why: nothing is raised for it. The wait for a
+        server ends with its first failed attempt or its start timeout; later attempts go on behind and announce
+        themselves.
 
         Raises:
             UnknownServerError: `server` names nothing that is configured.
@@ -227,7 +237,7 @@ class MCPService:
             return
         try:
             approved = await self._gatekeeper.answer(server.entry)
-        except Exception as error:  # noqa: BLE001 - the user's handler; whatever it raised, this server stays pending
+        except Exception as error:
             server.reason = f"the approval handler failed ({type(error).__name__}); the server was not started"
             logger.warning("server %r: %s", server.name, server.reason, exc_info=error)
             return
@@ -235,7 +245,7 @@ class MCPService:
         self.audit.write("approval", server=server.name, approved=approved)
 
     def _tell_pending(self) -> None:
-        """Name the servers that wait for an approval, once: a run without anybody to ask must not miss them silently."""
+        """Name the servers that wait for an approval, once: a run with nobody to ask must not miss them silently."""
         pending = [name for name, server in self._servers.items() if server.admission is Admission.PENDING]
         if pending and pending != self._told_pending:
             logger.warning("%s", pending_message(pending))
@@ -392,4 +402,3 @@ class MCPService:
     async def aclose(self) -> None:
         """End every session and process. May be called twice, and from anywhere; a later call connects anew."""
         await self._loop.run(self._close_clients(list(self._servers.values())))
-

@@ -171,18 +171,22 @@ class CallPath:
             if await ask(self._approval_handler, request):
                 return
             raise ToolDeniedError(
-                f"the user did not approve this call of {self._named(call)}", server=call.info.server,
-                tool=call.info.name, rule=decision.rule,
+                f"the user did not approve this call of {self._named(call)}",
+                server=call.info.server,
+                tool=call.info.name,
+                rule=decision.rule,
             )
         how = (
-            "it needs a person's approval: use MCPToolNode or MCPToolsMiddleware, give the provider an approval_handler, "
-            "or add an allow rule"
+            "it needs a person's approval: use MCPToolNode or MCPToolsMiddleware, give the provider an "
+            "approval_handler, or add an allow rule"
             if decision.effect == "ask"
             else "a call with other arguments is denied as well"
         )
         raise ToolDeniedError(
             f"{self._named(call)} is not permitted ({decision.reason}); {how}",
-            server=call.info.server, tool=call.info.name, rule=decision.rule,
+            server=call.info.server,
+            tool=call.info.name,
+            rule=decision.rule,
         )
 
     # -- there ---------------------------------------------------------------------------------------------------
@@ -226,8 +230,12 @@ class CallPath:
         extra = {"truncated": limited.truncated, "saved_to": limited.saved_to, "signals": list(signals), "notes": notes}
         artifact.update({k: v for k, v in extra.items() if v})
         if signals:
-            logger.warning("server %r, tool %r: the result looks like an injection attempt (%s)", info.server,
-                           clean_line(info.name), ", ".join(signals))
+            logger.warning(
+                "server %r, tool %r: the result looks like an injection attempt (%s)",
+                info.server,
+                clean_line(info.name),
+                ", ".join(signals),
+            )
         return Reply(content, artifact, is_error=result.is_error)
 
     def _artifact(self, call: Call, outcome: Outcome) -> dict[str, Any]:
@@ -247,8 +255,10 @@ class CallPath:
 
     def _refused(self, call: Call, cause: str, next_step: str, outcome: Outcome = Outcome.NOT_RUN) -> Reply:
         """A failure in our own words."""
-        text = f"Error: {self._named(call)}: {cause}\n{next_step}" if self._named(call) not in cause else (
-            f"Error: {cause}\n{next_step}".rstrip()
+        text = (
+            f"Error: {self._named(call)}: {cause}\n{next_step}"
+            if self._named(call) not in cause
+            else (f"Error: {cause}\n{next_step}".rstrip())
         )
         return Reply(text, self._artifact(call, outcome), is_error=True)
 
@@ -263,9 +273,7 @@ class CallPath:
         artifact = self._artifact(call, outcome)
         if isinstance(error, ProtocolError):
             artifact["error"] = {"code": error.code, "data": error.data}
-        return Reply(
-            f"{head}\n{envelope(call.info.server, call.info.name, cause)}", artifact, is_error=True
-        )
+        return Reply(f"{head}\n{envelope(call.info.server, call.info.name, cause)}", artifact, is_error=True)
 
     def _audit(self, call: Call, outcome: Outcome, reply: Reply | None = None) -> None:
         size = len(reply.content) if reply is not None and isinstance(reply.content, str) else None
@@ -303,4 +311,3 @@ def _next_step(error: MCPToolsError, effect: Effect) -> tuple[Outcome, str]:
             return Outcome.NOT_RUN, "It was not sent. Other servers' tools still work."
         case _:
             return Outcome.NOT_RUN, ""
-

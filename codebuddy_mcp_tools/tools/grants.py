@@ -1,7 +1,7 @@
 """What a graph's node tells the tools it runs: which calls a person has approved.
 
-A context variable, because a tool's arguments belong to its server and a run's `configurable` is visible to everybody. It
-holds tool call ids of the turn that is running; nothing outlives the `with` block.
+A context variable, because a tool's arguments belong to its server and a run's `configurable` is visible to
+everybody. It holds tool call ids of the turn that is running; nothing outlives the `with` block.
 """
 
 from __future__ import annotations

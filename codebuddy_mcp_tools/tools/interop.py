@@ -1,7 +1,8 @@
 """Where langchain-mcp-adapters' types meet ours: interceptors, callbacks, and the one conversion of a call's result.
 
-Interceptors run inside the envelope and outside the session: they see the arguments after the checks, and what they answer
-is cleaned, limited and enveloped like any result. This is the only file of the room that knows the MCP SDK's types.
+Interceptors run inside the envelope and outside the session: they see the arguments after the checks, and what they
+answer is cleaned, limited and enveloped like any result. This is the only file of the room that knows the MCP SDK's
+types.
 """
 
 from __future__ import annotations
@@ -111,8 +112,12 @@ class _Chain:
         cause = str(error) if isinstance(error, ToolException) else f"{type(error).__name__}: {error}"
         what = "the call had run before that" if ran else "the call was not sent"
         artifact = {
-            "server": info.server, "tool": info.name, "duration_ms": 0.0, "is_error": True,
-            "effect": self._call.effect.value, "outcome": outcome.value,
+            "server": info.server,
+            "tool": info.name,
+            "duration_ms": 0.0,
+            "is_error": True,
+            "effect": self._call.effect.value,
+            "outcome": outcome.value,
         }
         head = f"Error: an interceptor of tool {clean_line(info.name, 80)!r} of server {info.server!r} failed; {what}."
         return Reply(f"{head}\n{envelope(info.server, info.name, cause)}", artifact, is_error=True)

@@ -1,8 +1,9 @@
 """Progress of a running call, on its way from the owner loop to whoever watches the run.
 
 A server's progress notification becomes one plain event, `{"type": "mcp_progress", "server", "tool", "tool_call_id",
-"progress", "total", "message"}`. In a LangGraph run it goes to `stream_mode="custom"`, to the tool's output deltas where a
-node has set `progress_sink`, and to the provider's `callbacks.on_progress`. It is delivered on the caller's loop.
+"progress", "total", "message"}`. In a LangGraph run it goes to `stream_mode="custom"`, to the tool's output deltas
+where a node has set `progress_sink`, and to the provider's `callbacks.on_progress`. It is delivered on the caller's
+loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prompts of servers as slash commands, `/server:prompt`, and their messages as LangChain messages.
 
-Policy: what a prompt renders to is a server's text, so each message's text stands in an envelope, whatever role it claims; a
-server cannot speak as the system, and only `user` and `assistant` exist.
+Policy: what a prompt renders to is a server's text, so each message's text stands in an envelope, whatever role it
+claims; a server cannot speak as the system, and only `user` and `assistant` exist.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ToolProvider`: the face of the package. Constructing one reads config files and starts nothing.
 
-The first `get_tools_async` connects every enabled, approved server at the same time; what a server does wrong costs its own
-tools and one line in `status()`.
+The first `get_tools_async` connects every enabled, approved server at the same time; what a server does wrong costs
+its own tools and one line in `status()`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from codebuddy_mcp_tools.tools.prompts import check_arguments, find_command, sla
 from codebuddy_mcp_tools.tools.reader import make_reader
 from codebuddy_mcp_tools.tools.resources import to_blob
 from codebuddy_mcp_tools.tools.spill import SpillStore
-from codebuddy_mcp_tools.tools.toolset import Filter, Toolset
+from codebuddy_mcp_tools.tools.toolset import Filter, Toolset, everything
 from codebuddy_mcp_tools.types import ResourceInfo, ServerStatus, SlashCommand
 
 if TYPE_CHECKING:
@@ -50,19 +50,20 @@ class ToolProvider:
         workspace: given, the files of all scopes are read as well, and stdio servers start in it.
         settings: given, it replaces the settings files.
         core_tools: your own tools; returned before the MCP tools and never filtered.
-        approval_handler: asked, with an `ApprovalRequest`, whether a project's server may start and whether a call whose
+        approval_handler: asked, with an `ApprovalRequest`, whether a project's server may start and whether a call
+        whose
             rule says `ask` may run; may be a coroutine function.
         elicitation_handler: asked when a server wants input from the user; without one, servers are told that it is
-            not supported. Gets a mapping with `server`, `message`, `schema`; answers `{"action": "accept", "content": {…}}`,
-            `{"action": "decline"}` or `{"action": "cancel"}`.
+            not supported. Gets a mapping with `server`, `message`, `schema`; answers `{"action": "accept",
+            "content": {…}}`, `{"action": "decline"}` or `{"action": "cancel"}`.
         interceptors: langchain-mcp-adapters' `ToolCallInterceptor`s, the first outermost.
         callbacks: langchain-mcp-adapters' `Callbacks` for progress and log messages.
         state_dir: approvals, pins, tokens and saved results; default `~/.codebuddy`.
         defer: `Defer(pattern)` / `NoDefer(pattern)` modifiers, over those of the settings.
         embeddings: any LangChain `Embeddings`, to help ToolSearch.
         count_tokens: counts the tokens of a text; default characters / 4.
-        thread_sessions: servers that keep state and get a session (and process) of their own for each LangGraph thread.
-        watch: notice changed config files and reconnect the servers whose entries changed.
+        thread_sessions: servers that keep state and get a session (and process) of their own for each LangGraph
+        thread. watch: notice changed config files and reconnect the servers whose entries changed.
 
     Raises:
         ConfigError: a `Defer`/`NoDefer` modifier cannot be read. A bad server entry raises nothing: see `status()`.
@@ -108,7 +109,7 @@ class ToolProvider:
         if self._watcher is not None:
             self._watcher.start()
 
-    def _assemble(self, settings: Settings, accepts: Filter = lambda tool: True) -> None:
+    def _assemble(self, settings: Settings, accepts: Filter = everything) -> None:
         """Put together what turns listings into tools. Touches no server."""
         self._settings = settings
         workspace = self._service.configuration.workspace
@@ -166,8 +167,8 @@ class ToolProvider:
     async def get_tools_async(self, server: str | None = None) -> list[BaseTool]:
         """Core tools first, then every enabled and permitted MCP tool in full, of all servers or of one.
 
-        The first call connects all servers at the same time and waits for each no longer than its start timeout; lists are
-        kept for five minutes. Concurrent calls share one load. With `server`, nobody waits for the others.
+        The first call connects all servers at the same time and waits for each no longer than its start timeout;
+        lists are kept for five minutes. Concurrent calls share one load. With `server`, nobody waits for the others.
 
         Raises:
             UnknownServerError: no server has that name. A server that fails raises nothing.
@@ -222,7 +223,7 @@ class ToolProvider:
     def status(self) -> list[ServerStatus]:
         """One snapshot for each configured server, in the order of the configuration. Never touches a server."""
         cost = self.catalog.cost()
-        return self._service.status(lambda name: cost.shown_of(name))
+        return self._service.status(cost.shown_of)
 
     # -- prompts and resources -----------------------------------------------------------------------------------
 
@@ -326,5 +327,3 @@ class ToolProvider:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} servers={list(self._service.names)}>"
-
-

@@ -1,7 +1,8 @@
 """Resources of servers as LangChain `Blob`s.
 
-Policy: a URI is an opaque name that goes back to the server it came from; nothing of it is ever opened here. Text reaches a
-program through a `Blob` as the server wrote it, cleaned of invisible characters; `resource_text` gives it enveloped, for a model.
+Policy: a URI is an opaque name that goes back to the server it came from; nothing of it is ever opened here. Text
+reaches a program through a `Blob` as the server wrote it, cleaned of invisible characters; `resource_text` gives it
+enveloped, for a model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`MCPTool`: one MCP tool as a LangChain tool.
 
-Policy: the arguments of a call belong to the server. They travel as one mapping from the model to the server, so that no
-name in them (`config`, `run_manager`, `self`, `runtime`, …) can be taken for a parameter of LangChain's. Every failure is
-an answer the model can read; only cancellation and LangGraph's own control flow are raised.
+Policy: the arguments of a call belong to the server. They travel as one mapping from the model to the server, so
+that no name in them (`config`, `run_manager`, `self`, `runtime`, …) can be taken for a parameter of LangChain's.
+Every failure is an answer the model can read; only cancellation and LangGraph's own control flow are raised.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class _AnyArguments(BaseModel):
 class MCPTool(StructuredTool):
     """One tool of an MCP server.
 
-    `args_schema` is the JSON schema that is bound to models; a call is checked against the server's own schema. `metadata`
-    has `serverName`, `toolName`, `readOnly`, `effect` and `mcp`. Made by `ToolProvider`.
+    `args_schema` is the JSON schema that is bound to models; a call is checked against the server's own schema.
+    `metadata` has `serverName`, `toolName`, `readOnly`, `effect` and `mcp`. Made by `ToolProvider`.
     """
 
     _info: ToolInfo = PrivateAttr()
@@ -51,19 +51,17 @@ class MCPTool(StructuredTool):
     _checker: ArgumentChecker = PrivateAttr()
 
     @classmethod
-    def wrap(
-        cls, info: ToolInfo, *, server_config: ServerConfig, path: CallPath, **fields: Any
-    ) -> MCPTool:
+    def wrap(cls, info: ToolInfo, *, server_config: ServerConfig, path: CallPath, **fields: Any) -> MCPTool:
         """Make the tool for one listed tool; `fields` are those of `StructuredTool`."""
         tool = cls(
             response_format="content_and_artifact",
             handle_tool_error=True,
             **fields,
         )
-        tool._info = info  # noqa: SLF001 - pydantic keeps private attributes out of the constructor
-        tool._server_config = server_config  # noqa: SLF001
-        tool._path = path  # noqa: SLF001
-        tool._checker = ArgumentChecker(info.input_schema)  # noqa: SLF001
+        tool._info = info
+        tool._server_config = server_config
+        tool._path = path
+        tool._checker = ArgumentChecker(info.input_schema)
         return tool
 
     @property
@@ -85,14 +83,17 @@ class MCPTool(StructuredTool):
         """What the permission rules say of this tool now."""
         return self._path.decide(self._info)
 
-    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:  # noqa: ARG002
         return _AnyArguments
 
-    def get_input_jsonschema(self, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
+    def get_input_jsonschema(self, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
         return cast("dict[str, Any]", self.args_schema)
 
     async def ainvoke(
-        self, input: str | dict[str, Any] | ToolCall, config: RunnableConfig | None = None, **kwargs: Any  # noqa: A002
+        self,
+        input: str | dict[str, Any] | ToolCall,  # noqa: A002 - LangChain's name for it
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
     ) -> Any:
         # StructuredTool would run `invoke` in a thread, because there is no `coroutine` function here.
         return await BaseTool.ainvoke(self, input, config, **kwargs)
@@ -113,8 +114,9 @@ class MCPTool(StructuredTool):
         finally:
             _call_id.reset(token)
 
-    # LangChain looks for parameters named `config` and `run_manager`: with none but `**arguments`, a server's argument of
-    # that name reaches the server. The `/` frees `self`. Unannotated, since LangChain resolves annotations at every call.
+        # LangChain looks for parameters named `config` and `run_manager`: with none but `**arguments`, a server's argument
+
+    # of that name reaches the server. The `/` frees `self`. Unannotated, since annotations are resolved at every call.
     def _run(self, /, **arguments):  # type: ignore[no-untyped-def,override]  # noqa: ANN003, ANN202
         return self._answer(self._path.call_sync(self, arguments, _call_id.get(), ensure_config()))
 

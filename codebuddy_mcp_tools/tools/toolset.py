@@ -1,7 +1,7 @@
 """The tools of a provider, made from what the servers list: names, schemas, descriptions, metadata, permissions.
 
-Policy: the same listing gives the same objects, in the same order, under the same names; a definition that cannot be used
-costs that tool only, and one line names it; a tool that the rules deny is not made at all.
+Policy: the same listing gives the same objects, in the same order, under the same names; a definition that cannot
+be used costs that tool only, and one line names it; a tool that the rules deny is not made at all.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ logger = logging.getLogger(__name__)
 Filter = Callable[[ToolInfo], bool]
 
 
+def everything(tool: ToolInfo) -> bool:  # noqa: ARG001
+    """The filter that lets every tool through."""
+    return True
+
+
 class Toolset:
     """Keeps the wrapped tools in step with the listings."""
 
@@ -40,7 +45,7 @@ class Toolset:
         settings: Settings,
         core_tools: Sequence[BaseTool],
         *,
-        accepts: Filter = lambda tool: True,
+        accepts: Filter = everything,
         reserved: Iterable[str] = (),
     ) -> None:
         self._settings = settings
@@ -118,7 +123,9 @@ def _distinct(listing: ToolListing) -> list[ToolInfo]:
     seen: dict[str, ToolInfo] = {}
     for tool in listing.tools:
         if tool.name in seen:
-            logger.warning("server %r lists tool %r twice; the first is used", listing.server, clean_line(tool.name, 80))
+            logger.warning(
+                "server %r lists tool %r twice; the first is used", listing.server, clean_line(tool.name, 80)
+            )
         seen.setdefault(tool.name, tool)
     return list(seen.values())
 
@@ -134,8 +141,12 @@ def _metadata(info: ToolInfo, server: ServerInfo | None) -> dict[str, Any]:
     signals = find_injection_signals(info.description)
     if signals:
         metadata["signals"] = list(signals)
-        logger.warning("server %r: the description of tool %r looks like an injection attempt (%s)", info.server,
-                       clean_line(info.name, 80), ", ".join(signals))
+        logger.warning(
+            "server %r: the description of tool %r looks like an injection attempt (%s)",
+            info.server,
+            clean_line(info.name, 80),
+            ", ".join(signals),
+        )
     return {
         **metadata,
         "serverName": info.server,

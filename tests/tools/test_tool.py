@@ -54,7 +54,8 @@ async def test_an_argument_called_config_reaches_the_server_on_every_path(tmp_pa
 
 @pytest.mark.case("B02")
 @pytest.mark.parametrize(
-    "name", ["run_manager", "callbacks", "runtime", "self", "config", "state", "store", "tool_call_id", "args", "kwargs"]
+    "name",
+    ["run_manager", "callbacks", "runtime", "self", "config", "state", "store", "tool_call_id", "args", "kwargs"],
 )
 async def test_arguments_named_like_langchains_own_parameters_arrive_unchanged(name, tmp_path):
     script = {"tools": [tool("t", {name: {"type": "string"}, "q": {"type": "string"}})]}
@@ -122,7 +123,10 @@ async def test_the_result_stands_in_an_envelope_that_names_server_and_tool(tmp_p
 
 
 async def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(tmp_path):
-    listed = {"name": "t", "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}}
+    listed = {
+        "name": "t",
+        "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+    }
     with FaultServer({"tools": [listed]}) as server:
         async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
             [t] = await provider.get_tools_async()
