@@ -1,7 +1,7 @@
 """Pure decisions about names, permissions, trust and addresses; each rule is written once, here.
 
-Policy: nothing in this room talks to a server or to a person. It keeps private files of its own (approvals, pins, audit)
-and otherwise answers questions.
+Policy: nothing in this room talks to a server or to a person. It keeps private files of its own (approvals, pins,
+audit) and otherwise answers questions.
 """
 
 from codebuddy_mcp_tools.policy.approvals import ServerApprovals, needs_approval, pending_message

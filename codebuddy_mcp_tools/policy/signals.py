@@ -39,19 +39,20 @@ _SIGNALS = (
     ),
     _signal(
         "new_instructions",
-        "instructions",
-        rf"\b(?:new|updated|real|actual|secret){_S}(?:system{_S})?instructions?{_S}?:",
+        "instruction",
+        rf"\b(?:new|updated|real|actual|secret){_S}(?:system{_S})?instructions?(?:{_S})?:",
     ),
     _signal(
         "role_change",
-        "you are|act as|pretend|developer mode|dan mode",
+        "you are|from now|pretend|developer mode",
         rf"\b(?:you{_S}are{_S}now{_S}(?:a|an|the|in)\b|from{_S}now{_S}on,?{_S}you\b|pretend{_S}(?:to{_S}be|you)\b"
         rf"|developer{_S}mode\b|you{_S}are{_S}no{_S}longer\b)",
     ),
     _signal(
         "fake_role",
         "system|assistant|human|user|developer",
-        r"^[\s#*\[<]{0,6}(?:system|assistant|developer)(?:\s(?:message|prompt|note|override))?[\]>*]{0,3}:\s?\S",
+        r"^[\s#*\[<]{0,6}(?:system|assistant|developer)(?:\s(?:message|prompt|note|override))?[\]>*]{0,3}:\s?\S"
+        r"|^\s{0,4}\[(?:system|assistant|developer)\]",
     ),
     _signal(
         "chat_template",
@@ -61,9 +62,9 @@ _SIGNALS = (
     ),
     _signal(
         "fake_tag",
-        "<important|<system|<instruction|<admin|<secret|<tool_|<function_|<assistant|</assistant|</user",
+        "important|system|instruction|admin|secret|tool_|function_|assistant",
         r"<\s?/?\s?(?:important|system(?:[_-](?:prompt|reminder|message|note|instruction)s?)?|instructions?|admin|secret|assistant"
-        r"|user|human|tool_(?:result|use|call|response)s?|function_(?:result|call)s?)\s?>",
+        r"|tool_(?:result|use|call|response)s?|function_(?:result|call)s?)\s?>",
     ),
     _signal(
         "hide_from_user",
@@ -76,13 +77,13 @@ _SIGNALS = (
         "tool_steering",
         "tool|function",
         rf"\b(?:before|after|instead{_S}of|prior{_S}to){_S}(?:using|calling|invoking|you{_S}use|you{_S}call)"
-        rf"{_S}(?:this|any|the|other|another){_S}(?:\w{{1,40}}{_S})?(?:tool|function)s?\b.{{0,80}}?\b(?:must|always|first|read|call|send|pass|use)\b"
+        rf"{_S}(?:this|any|the|other|another){_S}(?:\w{{1,40}}{_S})?(?:tool|function)s?\b.{{0,60}}?\b(?:must|always|first|read|call|send|pass|use)\b"
         rf"|\b(?:always|must|immediately){_S}(?:call|use|invoke|run){_S}(?:the{_S})?[\w.-]{{1,80}}{_S}(?:tool|function){_S}(?:first|instead|before)",
     ),
     _signal(
         "secret_request",
         ".ssh|id_rsa|.env|api key|api_key|apikey|password|credential|mcp.json|token|private key",
-        r"(?:\b(?:read|send|include|paste|attach|provide|upload|exfiltrate|print|post|pass|copy|leak)\b.{0,80}?"
+        r"(?:\b(?:read|send|include|paste|attach|provide|upload|exfiltrate|print|post|pass|copy|leak)\b.{0,60}?"
         r"(?:\.ssh/|id_rsa|/\.env\b|\bapi[ _-]?keys?\b|\bpasswords?\b|\bcredentials?\b|mcp\.json"
         r"|\baccess[ _-]tokens?\b|\bprivate[ _-]keys?\b))",
     ),

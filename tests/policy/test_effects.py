@@ -47,10 +47,14 @@ def test_hints_of_a_tool_called_get_item(
     ("server", "name"),
     [
         ("github", "get_issue"), ("github", "list_issues"), ("github", "search_code"), ("github", "get_commit"),
-        ("github", "getFileContents"), ("x", "list-tables"), ("x", "readFile"), ("x", "read_text_file"), ("x", "describeTable"),
-        ("slack", "slack_get_users"), ("slack", "slack_list_channels"), ("notion", "API-get-user"), ("ha-mcp", "ha_get_state"),
-        ("home", "ha_get_state"), ("x", "admin/users/list"), ("calendar", "calendar.getEvent"), ("x", "find_by_name_and_type"),
-        ("x", "get_post"), ("x", "list_open_runs"), ("memory", "read_graph"), ("x", "fetch"), ("x", "search"), ("x", "count_rows"),
+        ("github", "getFileContents"), ("x", "list-tables"), ("x", "readFile"), ("x", "read_text_file"), ("x",
+        "describeTable"),
+        ("slack", "slack_get_users"), ("slack", "slack_list_channels"), ("notion", "API-get-user"), ("ha-mcp",
+        "ha_get_state"),
+        ("home", "ha_get_state"), ("x", "admin/users/list"), ("calendar", "calendar.getEvent"), ("x",
+        "find_by_name_and_type"),
+        ("x", "get_post"), ("x", "list_open_runs"), ("memory", "read_graph"), ("x", "fetch"), ("x", "search"),
+        ("x", "count_rows"),
     ],
 )  # fmt: skip
 def test_names_that_plainly_read(server: str, name: str) -> None:
@@ -62,10 +66,14 @@ def test_names_that_plainly_read(server: str, name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "create_issue", "delete_item", "get_or_create_user", "find_and_replace", "find_and_update", "getAndSet", "list_and_delete",
-        "mark_as_read", "toggle_list_item", "reset_search", "archive_list", "setGet", "run_query", "execute_read", "query",
-        "query_database", "check_out_file", "browser_navigate", "do", "x", "", "listen", "getter", "retrievepay", "readme_write",
-        "ge\u0442_item", "get\u200b_item", "пинг", "名前", "get_and_d\u0435lete", "update", "put_list", "fetch_then_push", "posts/delete",
+        "create_issue", "delete_item", "get_or_create_user", "find_and_replace", "find_and_update", "getAndSet",
+        "list_and_delete",
+        "mark_as_read", "toggle_list_item", "reset_search", "archive_list", "setGet", "run_query", "execute_read",
+        "query",
+        "query_database", "check_out_file", "browser_navigate", "do", "x", "", "listen", "getter", "retrievepay",
+        "readme_write",
+        "ge\u0442_item", "get\u200b_item", "пинг", "名前", "get_and_d\u0435lete", "update", "put_list",
+        "fetch_then_push", "posts/delete",
     ],
 )  # fmt: skip
 def test_everything_else_is_taken_for_a_write(name: str) -> None:

@@ -202,14 +202,12 @@ _PIECES = st.sampled_from(
         "&lt;",
         "&#60;",
         "&amp;",
-    ]
-    + [
         "&#x3c",
         "\\u003c",
         "%3c",
         "\u200b",
-        "\u00ad",
-        "\u0301",
+        "\xad",
+        "́",
         "\x1b[0m",
         "\n",
         "\t",
@@ -258,11 +256,21 @@ def test_the_envelope_never_raises_and_names_never_change_the_payload(payload: s
         "< ",
         "</",
         "<é",
-        "m\u0301",
+        "ḿ",
         "\u200b<",
         "＜ｍ",
-    ]
-    + ["\x1b]", "\x1b[", "\x9d", "\ufe0f\u200d", "\\u003", "%3", "&#38;", "<!", "p ", "\r", "𝓂<"],
+        "\x1b]",
+        "\x1b[",
+        "\x9d",
+        "️\u200d",
+        "\\u003",
+        "%3",
+        "&#38;",
+        "<!",
+        "p ",
+        "\r",
+        "𝓂<",
+    ],
 )
 def test_a_megabyte_of_anything_takes_linear_time(unit: str) -> None:
     # Quadratic work on a megabyte takes minutes: the timeout of the test run is the assertion.

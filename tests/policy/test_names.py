@@ -146,8 +146,12 @@ def test_names_of_strangers_are_a_key_error() -> None:
         "web-search.find_all",
         "find_all",
         "mcp__web_search__find_all",
-    ]
-    + ["MCP__Web.Search__FIND-ALL", "mcp_web_search_find_all", " find_all ", "Find All", "web_search.find_all"],
+        "MCP__Web.Search__FIND-ALL",
+        "mcp_web_search_find_all",
+        " find_all ",
+        "Find All",
+        "web_search.find_all",
+    ],
 )
 def test_every_spelling_leads_to_the_tool(text: str) -> None:
     table = NameTable([("web-search", "find_all"), ("web-search", "find_one"), ("other", "get")])

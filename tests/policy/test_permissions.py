@@ -20,7 +20,8 @@ def tool(server: str, name: str, **annotations: object) -> ToolInfo:
 
 
 def effect(
-    server: str, name: str, *, allow: Iterable[str] = (), ask: Iterable[str] = (), deny: Iterable[str] = (), mode: str = "manual",
+    server: str, name: str, *, allow: Iterable[str] = (), ask: Iterable[str] = (), deny: Iterable[str] = (),
+    mode: str = "manual",
     servers: Iterable[str] = (), tools: Iterable[ToolInfo] = (), **permissions: str,
 ) -> str:  # fmt: skip
     policy = PermissionPolicy(allow, ask, deny, tool_permissions=permissions, mode=mode, servers=servers, tools=tools)
@@ -282,7 +283,8 @@ def test_lint_tells_rules_that_do_nothing(lists: dict[str, list[str]], fragment:
 def test_lint_is_silent_about_rules_that_work_or_wait_for_their_server() -> None:
     tools = [tool("github", "delete")]
     policy = PermissionPolicy(
-        ["mcp__github"], ["mcp__*"], ["mcp__github__delete", "mcp__slow__x", "mcp__slow"], tool_permissions={"mcp_slow_y": "ask"},
+        ["mcp__github"], ["mcp__*"], ["mcp__github__delete", "mcp__slow__x",
+        "mcp__slow"], tool_permissions={"mcp_slow_y": "ask"},
         servers=["github", "slow"], tools=tools,
     )  # fmt: skip
     assert policy.lint(tools) == []

@@ -52,7 +52,8 @@ def test_what_no_reader_sees_is_removed_and_counted(text: str, expected: str) ->
     "text",
     [
         "plain", "tab\tand\nnewline", "windows\r\nlines\r\n", "emoji 👩‍👩‍👧‍👦 ❤️‍🔥 👍🏽 🏳️‍🌈 #️⃣", "می‌خواهم", "क्‍ष",
-        "עברית عربى", "日本語テキスト", "combining e\u0301 a\u0308", "math 𝒜 ∑ ≤", "private \ue0b0 use", "arabic number \u0600\u06dd",
+        "עברית عربى", "日本語テキスト", "combining e\u0301 a\u0308", "math 𝒜 ∑ ≤", "private \ue0b0 use",
+        "arabic number \u0600\u06dd",
         "nbsp\u00a0 em\u2003space",
     ],
 )  # fmt: skip
