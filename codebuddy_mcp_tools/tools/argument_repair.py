@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from codebuddy_mcp_tools.tools.schema_alternatives import required_names
 from codebuddy_mcp_tools.tools.schema_flatten import Flat, flatten
 from codebuddy_mcp_tools.tools.schema_refs import References
-from codebuddy_mcp_tools.tools.schema_rewrite import required_names
 from codebuddy_mcp_tools.tools.schema_subset import TYPES, type_of, types_of
 from codebuddy_mcp_tools.types import JSON
 

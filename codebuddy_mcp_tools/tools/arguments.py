@@ -17,8 +17,8 @@ from codebuddy_mcp_tools.policy.envelope import defang
 from codebuddy_mcp_tools.policy.text import clean_line
 from codebuddy_mcp_tools.tools.argument_repair import ArgumentRepair
 from codebuddy_mcp_tools.tools.json_bounds import Measured, NotJSON, measure
+from codebuddy_mcp_tools.tools.schema_alternatives import required_names
 from codebuddy_mcp_tools.tools.schema_check import SchemaCheck
-from codebuddy_mcp_tools.tools.schema_rewrite import required_names
 from codebuddy_mcp_tools.tools.schema_subset import type_of, types_of
 from codebuddy_mcp_tools.types import JSON, JSONObject
 
@@ -133,9 +133,7 @@ def _cheap(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[tupl
     """What can be seen without the schema's depths: required names, and types of arguments that state a single one."""
     properties = schema.get("properties")
     named = properties if isinstance(properties, Mapping) else {}
-    problems = [
-        (name, f'argument "{name}" is required') for name in required_names(schema) if name not in arguments
-    ]
+    problems = [(name, f'argument "{name}" is required') for name in required_names(schema) if name not in arguments]
     for name, value in arguments.items():
         stated = named.get(name)
         kinds = types_of(stated) if isinstance(stated, Mapping) and "type" in stated else []

@@ -79,9 +79,7 @@ class OutputLimits:
         spill: where long results are saved; `None`: they are truncated.
     """
 
-    def __init__(
-        self, max_chars: int | None = None, max_tokens: int = 20_000, spill: SpillStore | None = None
-    ) -> None:
+    def __init__(self, max_chars: int | None = None, max_tokens: int = 20_000, spill: SpillStore | None = None) -> None:
         self._max_chars = max_chars
         self._max_tokens = max_tokens
         self._spill = spill

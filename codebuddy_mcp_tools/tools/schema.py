@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codebuddy_mcp_tools.policy.text import clean_line
+from codebuddy_mcp_tools.tools.schema_alternatives import merge_alternatives, required_names
 from codebuddy_mcp_tools.tools.schema_flatten import Flat
 from codebuddy_mcp_tools.tools.schema_refs import References
 from codebuddy_mcp_tools.tools.schema_rewrite import (
@@ -25,8 +26,6 @@ from codebuddy_mcp_tools.tools.schema_rewrite import (
     OverBudget,
     Rewriter,
     is_nested_name,
-    merge_alternatives,
-    required_names,
 )
 from codebuddy_mcp_tools.tools.schema_subset import describe, types_of
 from codebuddy_mcp_tools.types import JSONObject, ToolInfo
@@ -85,8 +84,9 @@ def _compile(original: JSONObject, references: References, budget: Budget) -> To
     if problem is not None:
         return ToolSchema(original, _empty(), problem)
     notes = _alternatives(flat, rewriter)
-    flat = _with_conditions(merge_alternatives(flat, rewriter, frozenset(flat.references)) if flat.unions else flat)
-    bound, hidden = _arguments(flat, rewriter, frozenset(flat.references))
+    inside = frozenset(flat.references)
+    flat = _with_conditions(merge_alternatives(flat, rewriter.fold, inside) if flat.unions else flat)
+    bound, hidden = _arguments(flat, rewriter, inside)
     notes += hidden
     if rewriter.unresolved:
         names = ", ".join(clean_line(name, 80) for name in dict.fromkeys(rewriter.unresolved))

@@ -74,9 +74,7 @@ def _validator(schema: Any) -> jsonschema_rs.Validator | None:
         return None
     document = schema if isinstance(schema, bool) else dict(schema)
     try:
-        return jsonschema_rs.validator_for(
-            document, retriever=_refuse, pattern_options=_REGEX, validate_formats=False
-        )
+        return jsonschema_rs.validator_for(document, retriever=_refuse, pattern_options=_REGEX, validate_formats=False)
     except (ValueError, TypeError, jsonschema_rs.ReferencingError):  # ValidationError is a ValueError
         return None
 

@@ -145,9 +145,7 @@ _RULES: dict[str, Callable[[JSON], bool]] = {
     "readOnly": _is_bool,
     "writeOnly": _is_bool,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count
-    ),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
     **dict.fromkeys(("minContains", "maxContains"), _is_count),
     **dict.fromkeys(("contentEncoding", "contentMediaType"), _is_text),
 }

@@ -12,11 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from codebuddy_mcp_tools.policy.text import clean_line
+from codebuddy_mcp_tools.tools.schema_alternatives import (
+    MAX_BRANCHES,
+    flat_branches,
+    merge_alternatives,
+    one_enum,
+    required_names,
+)
 from codebuddy_mcp_tools.tools.schema_flatten import Flat, flatten
 from codebuddy_mcp_tools.tools.schema_refs import References
 from codebuddy_mcp_tools.tools.schema_subset import (
     describe,
     enum_nodes,
+    fitting,
     is_plain_pattern,
     is_sendable,
     sample,
@@ -97,6 +105,8 @@ class Rewriter:
         """One schema in the subset; `{}` stands for "anything"."""
         if schema is True or not (schema is False or isinstance(schema, Mapping)):
             return {}
+        if schema is not False and schema.keys() <= _LEAF and schema.get("type") in _SCALARS:
+            return self._leaf(schema, depth)
         flat = self.fold(schema, open_references)
         if flat.refused:
             return {"not": {}}
@@ -104,10 +114,28 @@ class Rewriter:
         node = self._folded(flat, depth, inside)
         return self._annotate(node, flat, depth)
 
+    def _leaf(self, schema: Mapping[str, JSON], depth: int) -> Node:
+        """The quick way for what most arguments are: a type and a description."""
+        text = describe(schema.get("description") or _title(schema), limit=self._description_limit(depth))
+        node: Node = {"type": schema["type"]}
+        if text:
+            node["description"] = text
+        default = schema.get("default")
+        if "default" in schema and (default is None or isinstance(default, bool) or sample(default)):
+            node["default"] = default
+        if not self._budget.spend(40 + len(text)):
+            self.pruned += 1
+            return {"type": schema["type"]}
+        return node
+
+    def _description_limit(self, depth: int) -> int:
+        """Arguments themselves keep more of their description than what is inside them."""
+        return self._budget.description if depth > 1 else max(self._budget.description, 500)
+
     def _folded(self, flat: Flat, depth: int, inside: frozenset[str]) -> Node:
         keywords = flat.keywords
         if flat.unions and isinstance(keywords.get("properties"), Mapping):
-            flat = merge_alternatives(flat, self, inside)
+            flat = merge_alternatives(flat, self.fold, inside)
             keywords = flat.keywords
         elif flat.unions and not self._is_bottom(depth):
             return self._union(flat, depth, inside)
@@ -120,7 +148,7 @@ class Rewriter:
         if values is None and "const" in keywords:
             values = [keywords["const"]]
         if values:
-            branches = enum_nodes(_fitting(values, kinds))
+            branches = enum_nodes(fitting(values, kinds))
         elif kinds:
             branches = [self._typed(kind, keywords, depth, inside) for kind in kinds]
         else:
@@ -201,10 +229,10 @@ class Rewriter:
         branches: list[Node] = []
         for branch in flat.unions[0][:MAX_BRANCHES]:
             whole = {"allOf": [branch, beside]} if beside else branch
-            for node in _flat_branches(self.node(whole, depth + 1, inside)):
+            for node in flat_branches(self.node(whole, depth + 1, inside)):
                 if node not in branches and node != {"not": {}}:
                     branches.append(node)
-        branches = _one_enum(branches)
+        branches = one_enum(branches)
         if not branches:
             return {}
         node = branches[0] if len(branches) == 1 else {"anyOf": branches}
@@ -214,10 +242,10 @@ class Rewriter:
 
     def _annotate(self, node: Node, flat: Flat, depth: int) -> Node:
         keywords = flat.keywords
-        limit = self._budget.description if depth > 1 else max(self._budget.description, 500)
         facts = node.pop("description", None)
-        remarks = [self._recursion(flat), _unreadable(keywords, node)]
-        text = describe(keywords.get("description") or _title(keywords), facts, *remarks, limit=limit)
+        remarks = [facts, self._recursion(flat), _unreadable(keywords, node)]
+        limit = self._description_limit(depth)
+        text = describe(keywords.get("description") or _title(keywords), *remarks, limit=limit)
         if text:
             node["description"] = text
         if "default" in keywords and sample(keywords["default"]):
@@ -238,95 +266,16 @@ class Rewriter:
         return f"Same shape as the enclosing {name}." if name else "Same shape as the whole."
 
 
-MAX_BRANCHES = 50
-"""Alternatives of one union that are looked at."""
-_MAX_NESTED_UNIONS = 6
+_LEAF = frozenset({"type", "description", "title", "default"})
+_SCALARS = ("string", "number", "integer", "boolean", "null")
 _ANNOTATIONS = frozenset(
     {"description", "title", "default", "examples", "$schema", "$id", "$comment", "discriminator", "deprecated"}
 )
 
 
-def merge_alternatives(flat: Flat, rewriter: Rewriter, inside: frozenset[str], nested: int = 0) -> Flat:
-    """An object with alternatives (`anyOf`, `oneOf`) as one object: every property, required what all of them require.
-
-    Two alternatives that describe the same property differently give it a union of both.
-    """
-    merged = Flat()
-    merged.keywords = {key: value for key, value in flat.keywords.items() if key != "additionalProperties"}
-    properties = dict(merged.keywords.get("properties") or {})
-    required = required_names(flat.keywords)
-    for branches in flat.unions:
-        always: list[str] | None = None
-        for branch in branches[:MAX_BRANCHES]:
-            part = rewriter.fold(branch, inside)
-            if part.unions and nested < _MAX_NESTED_UNIONS:
-                part = merge_alternatives(part, rewriter, inside | part.references, nested + 1)
-            _join_properties(properties, part.keywords.get("properties"), flat.keywords.get("properties"))
-            names = required_names(part.keywords)
-            always = names if always is None else [name for name in always if name in names]
-        required += [name for name in always or () if name not in required]
-    merged.keywords |= {"properties": properties, "required": required}
-    merged.recursive, merged.references = flat.recursive, flat.references
-    return merged
-
-
-def _join_properties(into: dict[str, JSON], more: JSON, own: JSON) -> None:
-    if not isinstance(more, Mapping):
-        return
-    stated = own if isinstance(own, Mapping) else {}
-    for name, schema in more.items():
-        present = into.get(name)
-        if present is None or name in stated:
-            into.setdefault(name, schema)
-        elif present != schema:
-            earlier = present["anyOf"] if isinstance(present, Mapping) and set(present) == {"anyOf"} else [present]
-            if schema not in earlier:
-                into[name] = {"anyOf": [*earlier, schema]}
-
-
-def required_names(keywords: Mapping[str, JSON]) -> list[str]:
-    """The names in `required`, without repeats and without what is no name."""
-    stated = keywords.get("required")
-    return list(dict.fromkeys(name for name in stated if isinstance(name, str))) if isinstance(stated, list) else []
-
-
 def is_nested_name(name: JSON) -> bool:
     """Whether a property can be shown by its name. LangChain takes one called `$ref` for a reference."""
     return isinstance(name, str) and name != "$ref" and len(name) <= 200 and is_sendable(name)
-
-
-def _fitting(values: list[JSON], kinds: list[str]) -> list[JSON]:
-    """The allowed values that also have an allowed type; all of them when none has."""
-    if not kinds:
-        return values
-    names = {"object": Mapping, "array": list, "string": str, "boolean": bool, "null": type(None)}
-    kept = [
-        value
-        for value in values
-        if any(isinstance(value, names[kind]) for kind in kinds if kind in names)
-        or (isinstance(value, int | float) and not isinstance(value, bool) and {"number", "integer"} & set(kinds))
-    ]
-    return kept or values
-
-
-def _flat_branches(node: Node) -> list[Node]:
-    """The branches of a node that is itself a union, each with the union's description."""
-    if "anyOf" not in node:
-        return [node]
-    text = node.get("description")
-    return [{**({"description": text} if text else {}), **branch} for branch in node["anyOf"]]
-
-
-def _one_enum(branches: list[Node]) -> list[Node]:
-    """Several bare string enums (`oneOf` of constants) become one."""
-    bare = [branch for branch in branches if set(branch) == {"type", "enum"}]
-    if len(bare) < 2:
-        return branches
-    values = dict.fromkeys(value for branch in bare for value in branch["enum"])
-    joined: Node = {"type": "string", "enum": list(values)}
-    first = branches.index(bare[0])
-    rest = [branch for branch in branches if branch not in bare]
-    return [*rest[:first], joined, *rest[first:]]
 
 
 def _title(keywords: Mapping[str, JSON]) -> JSON:

@@ -134,6 +134,20 @@ def is_sendable(text: str) -> bool:
     return clean(text).removed == 0
 
 
+def fitting(values: list[JSON], kinds: list[str]) -> list[JSON]:
+    """The allowed values that also have an allowed type; all of them when none has."""
+    if not kinds:
+        return values
+    names = {"object": Mapping, "array": list, "string": str, "boolean": bool, "null": type(None)}
+    kept = [
+        value
+        for value in values
+        if any(isinstance(value, names[kind]) for kind in kinds if kind in names)
+        or (isinstance(value, int | float) and not isinstance(value, bool) and {"number", "integer"} & set(kinds))
+    ]
+    return kept or values
+
+
 def enum_nodes(values: list[JSON]) -> list[dict[str, Any]]:
     """One node for each type among the allowed values: strings as `enum`, everything else in words.
 
