@@ -12,6 +12,7 @@ validate, lets requests hang when a session closes, and costs two thirds of a ca
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +20,8 @@ from typing import Any, Protocol
 
 from codebuddy_mcp_tools.client.transport import Channel, ChannelError, RequestId, TransportFault
 from codebuddy_mcp_tools.types import JSON, JSONObject
+
+logger = logging.getLogger(__name__)
 
 METHOD_NOT_FOUND = -32601
 _CANCEL_PATIENCE = 1.0
@@ -90,6 +93,11 @@ class _Pending:
         self.progress = 0
         self.sent = False
 
+    @property
+    def has_answer(self) -> bool:
+        # Interrupting whoever awaits a future cancels the future; one that has a result keeps it.
+        return self.future.done() and not self.future.cancelled()
+
 
 class Peer:
     """Our end of one channel; a `transport.Sink`. Lives on the owner loop."""
@@ -155,12 +163,12 @@ class Peer:
         except ChannelError as error:
             raise RequestLostError(error.fault) from None
         except TimeoutError:
-            if not pending.future.done():
+            if not pending.has_answer:
                 self._give_up(request_id, f"no answer within {timeout:g} s", tell=tell_cancelled)
                 raise RequestExpiredError(self._stray - stray) from None
             answer = pending.future.result()
         except asyncio.CancelledError:
-            self._give_up(request_id, "cancelled by the caller", tell=tell_cancelled and not pending.future.done())
+            self._give_up(request_id, "cancelled by the caller", tell=tell_cancelled and not pending.has_answer)
             raise
         finally:
             self._pending.pop(request_id, None)
@@ -210,9 +218,10 @@ class Peer:
         if self._fault is not None:
             return
         self._fault = fault
+        # Whoever reads this has written its request; one that is still writing hears from the channel whether it left.
+        lost = replace(fault, sent=True)
         for pending in tuple(self._pending.values()):
-            lost = RequestLostError(_with_sent(fault, sent=pending.sent))
-            _settle(pending, (None, lost))
+            _settle(pending, (None, RequestLostError(lost)))
         for task in tuple(self._background):
             task.cancel()
         self._listener.on_closed(fault)
@@ -290,7 +299,7 @@ class Peer:
 
     def _take_request(self, request_id: RequestId, method: str, params: JSONObject) -> None:
         if method == "ping":
-            self._in_background(self.answer(request_id, {}, timeout=_CANCEL_PATIENCE))
+            self._in_background(lambda: self.answer(request_id, {}, timeout=_CANCEL_PATIENCE))
         else:
             self._listener.on_request(request_id, method, params)
 
@@ -303,19 +312,23 @@ class Peer:
             return
         pending.progress += 1
         done, total, note = params.get("progress"), params.get("total"), params.get("message")
-        if isinstance(done, int | float):
+        if not isinstance(done, int | float):
+            return
+        try:
             pending.on_progress(
                 done, total if isinstance(total, int | float) else None, note if isinstance(note, str) else None
             )
+        except Exception:
+            pending.on_progress = None
+            logger.exception("a listener for progress failed; it hears no more of this request")
 
     def _give_up(self, request_id: int, reason: str, *, tell: bool) -> None:
         if tell and self._fault is None:
             params = {"requestId": request_id, "reason": reason}
-            self._in_background(self.notify("notifications/cancelled", params, timeout=_CANCEL_PATIENCE))
+            self._in_background(lambda: self.notify("notifications/cancelled", params, timeout=_CANCEL_PATIENCE))
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if len(self._background) >= _MAX_BACKGROUND:
-            work.close()
             return
         task = self._loop.create_task(_quietly(work))
         self._background.add(task)
@@ -333,7 +346,7 @@ class Peer:
             raise RequestExpiredError(0) from None
 
     def _gone(self) -> TransportFault:
-        return _with_sent(self._fault or TransportFault("not connected"), sent=False)
+        return replace(self._fault or TransportFault("not connected"), sent=False)
 
 
 def _settle(pending: _Pending, answer: _Answer) -> None:
@@ -341,13 +354,9 @@ def _settle(pending: _Pending, answer: _Answer) -> None:
         pending.future.set_result(answer)
 
 
-def _with_sent(fault: TransportFault, *, sent: bool) -> TransportFault:
-    return fault if fault.sent is sent else replace(fault, sent=sent)
-
-
-async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+async def _quietly(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """What is told beside the requests is best effort: the channel's end says the rest."""
     try:
-        await work
+        await work()
     except (RequestLostError, RequestExpiredError):
         return

@@ -163,3 +163,43 @@ def listing(*names: str) -> Answer:
 def tool(name: str, **more: Any) -> dict[str, Any]:
     """A tool definition."""
     return {"name": name, "inputSchema": {"type": "object"}, **more}
+
+
+CALLS = {"tools__call": text, "tools__list": listing("t")}
+
+
+def dropping(times: int = 1, then: Any = text, **fault: Any) -> Any:
+    """Lose the channel at the first `times` calls."""
+    left = [times]
+
+    def answer(channel: FakeChannel, message: dict[str, Any]) -> None:
+        if left[0]:
+            left[0] -= 1
+            channel.drop(**fault)
+        else:
+            then(channel, message)
+
+    return answer
+
+
+def faulty(fault: TransportFault, times: int = 1, then: Any = text) -> Any:
+    """Answer the first `times` calls with a fault of the transport's, as http does; the channel lives on."""
+    left = [times]
+
+    def answer(channel: FakeChannel, message: dict[str, Any]) -> None:
+        if left[0]:
+            left[0] -= 1
+            channel.push(fault.as_error(message["id"]))
+        else:
+            then(channel, message)
+
+    return answer
+
+
+def refused(times: int, **fault: Any) -> list[TransportFault]:
+    return [TransportFault(f"refused {n}", sent=False, connect=True, **fault) for n in range(1, times + 1)]
+
+
+async def drop(server: FakeServer) -> None:
+    """Let the newest channel crash; run it on the owner loop."""
+    server.channel.drop()
