@@ -114,9 +114,8 @@ class MCPTool(StructuredTool):
         finally:
             _call_id.reset(token)
 
-        # LangChain looks for parameters named `config` and `run_manager`: with none but `**arguments`, a server's argument
-
-    # of that name reaches the server. The `/` frees `self`. Unannotated, since annotations are resolved at every call.
+    # LangChain looks for parameters named `config` and `run_manager`: with none but `**arguments`, an argument of that
+    # name reaches the server. The `/` frees `self`. Unannotated, since annotations are resolved at every call.
     def _run(self, /, **arguments):  # type: ignore[no-untyped-def,override]  # noqa: ANN003, ANN202
         return self._answer(self._path.call_sync(self, arguments, _call_id.get(), ensure_config()))
 
