@@ -104,7 +104,6 @@ class Exchange:
         *,
         content: bytes,
         headers: Mapping[str, str],
-        auth_hint: str | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._origin = origin
@@ -114,7 +113,6 @@ class Exchange:
         self._opens_session = message.get("method") == "initialize"
         self._content = content
         self._headers = headers
-        self._auth_hint = auth_hint
         self._sleep = sleep
         self._stream = Resumption()
         self._answered = False
@@ -180,7 +178,7 @@ class Exchange:
                 page,
                 url=self._origin.url,
                 in_session=self._session.session_id is not None and not self._opens_session,
-                hint=self._auth_hint if response.status_code == 401 else None,
+                hint=self._origin.hint(response.status_code),
             )
         )
 

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
+from codebuddy_mcp_tools.client.credentials import credentials
 from codebuddy_mcp_tools.client.errands import Errands
 from codebuddy_mcp_tools.client.exchange import POST_HEADERS, Exchange, SessionHeaders, Sleep
 from codebuddy_mcp_tools.client.guard import GuardedTransport, guarded_client
@@ -48,23 +49,21 @@ async def open_http(
     *,
     redactor: Redactor,
     auth: httpx.Auth | None = None,
-    auth_hint: str | None = None,
     resolver: Resolver = system_resolver,
     sleep: Sleep = asyncio.sleep,
 ) -> AsyncIterator[Channel]:
     """A channel to a streamable HTTP server; nothing is dialled until the first message.
 
     Args:
-        auth: adds credentials to requests, such as `oauth.server_auth(…)`.
-        auth_hint: what to say about a 401, one clause.
+        auth: adds credentials to requests, in place of a stored login.
         resolver: replaces the look-up of names.
         sleep: waits between two attempts to resume a stream.
 
     Raises:
         ChannelError: the URL is refused, or a configured header cannot be sent.
     """
-    async with remote_client(spec, redactor=redactor, auth=auth, resolver=resolver) as (client, url):
-        channel = HttpChannel(Origin(client, url), sink, spec.timeouts, auth_hint=auth_hint, sleep=sleep)
+    async with remote_origin(spec, redactor=redactor, auth=auth, resolver=resolver) as origin:
+        channel = HttpChannel(origin, sink, spec.timeouts, sleep=sleep)
         try:
             yield channel
         finally:
@@ -72,10 +71,10 @@ async def open_http(
 
 
 @asynccontextmanager
-async def remote_client(
+async def remote_origin(
     spec: ConnectionSpec, *, redactor: Redactor, auth: httpx.Auth | None, resolver: Resolver
-) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
-    """A guarded client with the server's headers and deadlines, and the server's URL without user-info.
+) -> AsyncIterator[Origin]:
+    """The origin of a remote server, behind a guarded client with the server's headers, credentials and deadlines.
 
     Raises:
         ChannelError: the URL is refused, or a configured header cannot be sent.
@@ -89,13 +88,15 @@ async def remote_client(
         spec.outbound.check_url(url)
     except BlockedURLError as error:
         raise ChannelError(fault_of_error(error, url)) from None
+    hint = None
+    if auth is None:
+        auth, hint = credentials(spec, url, headers, redactor)
     transport = GuardedTransport(spec.outbound, resolver=resolver)
-    times = spec.timeouts
-    timeout = httpx.Timeout(times.connect, read=None, write=times.write)
+    timeout = httpx.Timeout(spec.timeouts.connect, read=None, write=spec.timeouts.write)
     async with guarded_client(
         spec.outbound, headers=headers, auth=auth, timeout=timeout, transport=transport
     ) as client:
-        yield client, url
+        yield Origin(client, url, hint)
 
 
 def encoded(message: JSONObject) -> bytes:
@@ -117,14 +118,12 @@ class HttpChannel:
         sink: Sink,
         timeouts: Timeouts,
         *,
-        auth_hint: str | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.info = ChannelInfo(Transport.HTTP)
         self._origin = origin
         self._sink = sink
         self._timeouts = timeouts
-        self._auth_hint = auth_hint
         self._sleep = sleep
         self._session = SessionHeaders()
         self._errands = Errands()
@@ -154,7 +153,6 @@ class HttpChannel:
             message,
             content=content,
             headers=headers,
-            auth_hint=self._auth_hint,
             sleep=self._sleep,
         )
 

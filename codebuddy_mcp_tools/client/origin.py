@@ -55,9 +55,14 @@ class Origin:
         url: the endpoint, without user-info.
     """
 
-    def __init__(self, client: httpx.AsyncClient, url: str) -> None:
+    def __init__(self, client: httpx.AsyncClient, url: str, about_401: str | None = None) -> None:
         self._client = client
         self.url = httpx.URL(url)
+        self._about_401 = about_401
+
+    def hint(self, status: int) -> str | None:
+        """What to say about a status of this server, beyond what it always means."""
+        return self._about_401 if status == 401 else None
 
     async def send(
         self, method: str, url: httpx.URL | None = None, *, headers: Mapping[str, str], content: bytes | None = None

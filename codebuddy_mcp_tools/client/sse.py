@@ -18,7 +18,7 @@ from codebuddy_mcp_tools.client.body import BodyRefusedError
 from codebuddy_mcp_tools.client.errands import Errands
 from codebuddy_mcp_tools.client.events import Event, EventParser
 from codebuddy_mcp_tools.client.exchange import EVENTS_TYPE, GET_HEADERS, POST_HEADERS, media_type, start_of
-from codebuddy_mcp_tools.client.http import encoded, remote_client
+from codebuddy_mcp_tools.client.http import encoded, remote_origin
 from codebuddy_mcp_tools.client.http_faults import fault_of_error, fault_of_status, parse_object
 from codebuddy_mcp_tools.client.origin import HTTP_ERRORS, Origin, checked_headers, same_origin
 from codebuddy_mcp_tools.client.transport import (
@@ -45,23 +45,21 @@ async def open_sse(
     *,
     redactor: Redactor,
     auth: httpx.Auth | None = None,
-    auth_hint: str | None = None,
     resolver: Resolver = system_resolver,
 ) -> AsyncIterator[Channel]:
     """A channel to a server of the older transport, once it has said where messages go.
 
     Args:
-        auth, auth_hint, resolver: as `http.open_http`.
+        auth, resolver: as `http.open_http`.
 
     Raises:
         ChannelError: the stream did not open, or no usable `endpoint` came within the connect deadline.
     """
-    async with remote_client(spec, redactor=redactor, auth=auth, resolver=resolver) as (client, url):
-        origin = Origin(client, url)
+    async with remote_origin(spec, redactor=redactor, auth=auth, resolver=resolver) as origin:
         response = None
         try:
             async with asyncio.timeout(spec.timeouts.connect):
-                response = await _stream(origin, auth_hint)
+                response = await _stream(origin)
                 stream = EventStream(response)
                 target = await _endpoint(stream, origin)
         except TimeoutError:
@@ -78,7 +76,7 @@ async def open_sse(
                 await response.aclose()
 
 
-async def _stream(origin: Origin, auth_hint: str | None) -> httpx.Response:
+async def _stream(origin: Origin) -> httpx.Response:
     response = await origin.send("GET", headers=GET_HEADERS)
     if response.status_code == 200 and media_type(response) == EVENTS_TYPE:
         return response
@@ -88,7 +86,7 @@ async def _stream(origin: Origin, auth_hint: str | None) -> httpx.Response:
     if status < 400:
         text = f"the answer is no event stream but {media_type(response)[:60] or 'nothing'} (HTTP {status})"
         raise ChannelError(TransportFault(f"{text}; is this an SSE server?", http_status=status, retryable=False))
-    hint = auth_hint if status == 401 else None
+    hint = origin.hint(status)
     raise ChannelError(fault_of_status(status, response.headers, page, url=origin.url, in_session=False, hint=hint))
 
 
