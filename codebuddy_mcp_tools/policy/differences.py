@@ -46,7 +46,7 @@ def _leaves(value: JSON, place: str = "", depth: int = 0) -> Iterator[tuple[str,
     elif depth < _DEEPEST and isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value):
         for index, item in enumerate(value):
             yield from _leaves(item, f"{place}[{index}]", depth + 1)
-    else:
+    elif place or value:
         yield place, value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 

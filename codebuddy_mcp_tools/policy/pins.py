@@ -152,7 +152,10 @@ def _pins(tools: Collection[ToolInfo], instructions: str | None) -> dict[str, Pi
 
 
 def _pin(definition: Mapping[str, JSON]) -> Pin:
-    raw = json.dumps(definition, sort_keys=True, separators=(",", ":"), default=str)
+    try:
+        raw = json.dumps(definition, sort_keys=True, separators=(",", ":"), default=str)
+    except (RecursionError, TypeError, ValueError):
+        return {"sha256": "", "definition": None}  # never equal to anything: such a tool stays new or changed
     kept = json.loads(raw) if len(raw) <= _LARGEST_KEPT else None
     return {"sha256": hashlib.sha256(raw.encode("ascii")).hexdigest(), "definition": kept}
 
@@ -177,7 +180,7 @@ def _changes(accepted: Mapping[str, Pin], now: Mapping[str, Pin]) -> list[PinCha
         before = accepted.get(name)
         if before is None:
             changes.append(PinChange(name, "new", describe_difference(None, pin["definition"])))
-        elif before.get("sha256") != pin["sha256"]:
+        elif before.get("sha256") != pin["sha256"] or not pin["sha256"]:
             diff = describe_difference(before.get("definition"), pin["definition"])
             changes.append(PinChange(name, "changed", diff))
     removed = [name for name in accepted if name not in now]

@@ -89,7 +89,7 @@ def read_private(path: Path, *, secret: bool = False) -> bytes | Distrust | None
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         return Distrust(f"{path} cannot be read ({error.strerror or error})")
