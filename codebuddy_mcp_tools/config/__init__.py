@@ -30,6 +30,7 @@ from codebuddy_mcp_tools.config.scopes import (
     load_configuration,
 )
 from codebuddy_mcp_tools.config.settings import Permissions, Settings
+from codebuddy_mcp_tools.config.targets import Target, target_of
 from codebuddy_mcp_tools.config.watch import ConfigWatcher
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "Settings",
     "SseServer",
     "StdioServer",
+    "Target",
     "ToolConfig",
     "choose",
     "compare",
@@ -66,4 +68,5 @@ __all__ = [
     "placeholders",
     "remove_value",
     "set_value",
+    "target_of",
 ]

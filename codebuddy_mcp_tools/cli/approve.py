@@ -1,0 +1,120 @@
+"""`approve` and `reset-approvals`: letting a project's servers in.
+
+Policy: what is approved is shown completely first. Without a terminal nothing is approved unless `--yes` says that
+somebody has looked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from codebuddy_mcp_tools.cli.output import ExitCode, fail, remark, report, say
+from codebuddy_mcp_tools.cli.session import Session, session_of
+from codebuddy_mcp_tools.config import ServerEntry
+from codebuddy_mcp_tools.policy import ToolPins
+from codebuddy_mcp_tools.policy.approvals import needs_approval
+from codebuddy_mcp_tools.types import Admission
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("approve")(approve)
+    app.command("reset-approvals")(reset_approvals)
+
+
+def approve(
+    context: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Servers; default all that wait.", metavar="[NAME]...")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; what is approved is still shown.")] = False,
+    deny: Annotated[bool, typer.Option("--deny", help="Refuse the servers instead.")] = False,
+    tools: Annotated[
+        bool, typer.Option("--tools", help="Accept the tool definitions that changed since the approval.")
+    ] = False,
+) -> None:
+    """Approve servers that the project's own files define, after showing what they run."""
+    session = session_of(context)
+    if tools:
+        _accept_tools(session, names or [])
+        return
+    entries = _asked(session, names or [])
+    if not entries:
+        say("No server waits for approval.")
+        return
+    if not yes and not deny and not sys.stdin.isatty():
+        for entry in entries:
+            say(session.approvals.request(entry).text())
+        raise fail("there is no terminal to ask; look at the above and repeat with --yes", ExitCode.NEEDS_ANSWER)
+    for entry in entries:
+        _answer(session, entry, yes=yes, deny=deny)
+    report(session.approvals.diagnostics)
+
+
+def _asked(session: Session, names: Iterable[str]) -> list[ServerEntry]:
+    """The entries the question is about: those named, or all that wait."""
+    found = session.configuration
+    wanted = [session.server_name(name) for name in names]
+    entries = [
+        entry
+        for name in (wanted or found.candidates)
+        for entry in found.candidates[name]
+        if needs_approval(entry, found.settings)
+    ]
+    if not wanted:
+        return [entry for entry in entries if session.admission(entry) is Admission.PENDING]
+    for name in wanted:
+        own = [entry for entry in entries if entry.name == name]
+        if not own:
+            remark(f'"{name}" needs no approval: the project\'s files do not define it')
+        for entry in own:
+            if entry.config is None:
+                raise fail(entry.error or f'"{name}" cannot be used')
+    return entries
+
+
+def _answer(session: Session, entry: ServerEntry, *, yes: bool, deny: bool) -> None:
+    say(session.approvals.request(entry).text())
+    approved = not deny and (yes or typer.confirm("Approve?", default=False))
+    session.approvals.record(entry, approved)
+    say(f'"{entry.name}" ({entry.scope.value} scope) is {"approved" if approved else "refused"}.')
+    state = session.admission(entry)
+    if approved and state is not Admission.ADMITTED:
+        remark(f'note: "{entry.name}" does not start all the same: {_why(session, entry, state)}')
+
+
+def _why(session: Session, entry: ServerEntry, state: Admission) -> str:
+    if state is Admission.DISABLED:
+        return "it is disabled"
+    if entry.name in session.settings.disabled_mcpjson_servers:
+        return "your settings name it in disabledMcpjsonServers"
+    return state.value
+
+
+def _accept_tools(session: Session, names: Iterable[str]) -> None:
+    pins = ToolPins(session.state_dir, session.places.workspace)
+    for name in [session.server_name(name) for name in names] or list(session.configuration.entries):
+        accepted = pins.accept(name)
+        if accepted:
+            say(f'Accepted for "{name}": {", ".join(accepted)}')
+        elif names:
+            say(f'No changed definition of "{name}" waits.')
+
+
+def reset_approvals(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="One server; default all of this workspace.")] = None,
+) -> None:
+    """Forget the answers, so that every server of the project is asked about again."""
+    session = session_of(context)
+    known = session.server_name(name) if name and session.configuration.entries else name
+    session.approvals.reset(known)
+    pins = ToolPins(session.state_dir, session.places.workspace)
+    for server in [known] if known else session.configuration.entries:
+        pins.forget(server)
+    report(session.approvals.diagnostics)
+    say(f'Forgot the approval of "{known}".' if known else "Forgot all approvals of this workspace.")

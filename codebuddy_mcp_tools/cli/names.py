@@ -1,0 +1,47 @@
+"""From what a person types to one tool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from codebuddy_mcp_tools.cli.output import fail
+from codebuddy_mcp_tools.cli.session import Session
+from codebuddy_mcp_tools.cli.status import load
+from codebuddy_mcp_tools.config import fold_name
+from codebuddy_mcp_tools.types import Admission
+
+if TYPE_CHECKING:
+    from codebuddy_mcp_tools.tools import MCPTool, ToolProvider
+
+
+def find_tool(session: Session, provider: ToolProvider, text: str) -> MCPTool:
+    """The tool a person means, its server connected; other servers only when the name does not tell the server.
+
+    Raises:
+        typer.Exit: no tool, or several; near misses are printed.
+    """
+    load(provider, _server_in(session, text))
+    resolution = provider.catalog.resolve(text)
+    if resolution.tool is not None:
+        return cast("MCPTool", resolution.tool)
+    near = f"; did you mean {' or '.join(resolution.near)}?" if resolution.near else ""
+    raise fail(f'no tool is called "{text}"{near}{_silent(provider)}')
+
+
+def _server_in(session: Session, text: str) -> str | None:
+    """The one configured server that a full tool name begins with."""
+    folded = fold_name(text)
+    starts = {
+        name: prefix
+        for name in session.configuration.entries
+        for prefix in (f"mcp__{fold_name(name)}__", f"mcp_{fold_name(name)}_", f"{fold_name(name)}_")
+        if folded.startswith(prefix)
+    }
+    longest = max(map(len, starts.values()), default=0)
+    named = [name for name, prefix in starts.items() if len(prefix) == longest]
+    return named[0] if len(named) == 1 and folded.startswith("mcp__") else None
+
+
+def _silent(provider: ToolProvider) -> str:
+    down = [server.name for server in provider.status() if server.admission is Admission.ADMITTED and server.last_error]
+    return f" (not connected: {', '.join(down)})" if down else ""
