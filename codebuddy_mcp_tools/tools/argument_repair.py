@@ -109,32 +109,31 @@ class ArgumentRepair:
     def _shape(self, schema: JSON) -> _Shape:
         shape = self._shapes.get(id(schema))
         if shape is None:
+            self._shapes[id(schema)] = _Shape(_ANY)  # what a schema that refers to itself sees of itself meanwhile
             shape = self._shapes[id(schema)] = self._look(schema)
         return shape
 
-    def _look(self, schema: JSON, depth: int = 0) -> _Shape:
+    def _look(self, schema: JSON) -> _Shape:
         flat = flatten(schema, self._references, frozenset())
         keywords = flat.keywords
         properties = keywords.get("properties")
         union = flat.unions[0][:_MAX_BRANCHES] if flat.unions else []
         return _Shape(
-            types=self._types(flat, depth),
+            types=self._types(flat),
             properties=properties if isinstance(properties, Mapping) else {},
             required=frozenset(required_names(keywords)),
             items=keywords.get("items"),
             branches=tuple(branch for branch in union if isinstance(branch, Mapping)),
         )
 
-    def _types(self, flat: Flat, depth: int) -> frozenset[str]:
+    def _types(self, flat: Flat) -> frozenset[str]:
         """The types allowed by the node itself and by every union in it."""
         allowed = _own_types(flat.keywords)
-        if depth > 8:
-            return allowed
         for union in flat.unions:
             found: set[str] = set()
             for branch in union[:_MAX_BRANCHES]:
                 if isinstance(branch, Mapping):
-                    found |= self._look(branch, depth + 1).types
+                    found |= self._shape(branch).types
                 elif branch is True:
                     found |= _ANY
             if found and len(union) <= _MAX_BRANCHES:

@@ -26,6 +26,7 @@ MAX_ARGUMENT_CHARS = 4_000_000
 MAX_ARGUMENT_DEPTH = 100
 _SHOWN_PROBLEMS = 5
 _SHOWN_CHARS = 300
+_MAX_NEAR = 200
 
 
 class ArgumentError(ValueError):
@@ -72,8 +73,16 @@ class ArgumentChecker:
         errors = self._check.errors(repaired, measured)
         problems = [_problem(error) for error in errors] if errors is not None else _cheap(repaired, self._schema)
         if problems:
-            raise _refusal(problems)
+            raise _refusal([(place, text + self._hint(place)) for place, text in problems])
         return repaired
+
+    def _hint(self, place: str) -> str:
+        """The argument that a name which does not exist may have meant."""
+        properties = self._schema.get("properties")
+        if not isinstance(properties, Mapping) or place in properties or len(properties) > _MAX_NEAR or "." in place:
+            return ""
+        near = difflib.get_close_matches(place, [name for name in properties if isinstance(name, str)], n=1)
+        return f' (did you mean "{near[0]}"?)' if near and place else ""
 
 
 def _measure(arguments: Mapping[str, Any]) -> Measured:
@@ -82,8 +91,8 @@ def _measure(arguments: Mapping[str, Any]) -> Measured:
     except NotJSON as error:
         place = _place(error.path)
         subject = f'Argument "{place}"' if place else "The arguments"
-        verb = str(error) if place else f"as a whole: {error}"
-        raise ArgumentError(f"{subject} {verb}.", (place,)) from None
+        text = str(error) if place else str(error).replace("is ", "are ", 1)
+        raise ArgumentError(defang(clean_line(f"{subject} {text}.", _SHOWN_CHARS)), (place,)) from None
 
 
 def _refusal(problems: list[tuple[str, str]]) -> ArgumentError:
@@ -176,8 +185,3 @@ def _place(path: tuple[str | int, ...]) -> str:
 
 def _join(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
-
-
-def near_names(name: str, names: list[str]) -> list[str]:
-    """The names that a misspelt one may have meant, nearest first."""
-    return difflib.get_close_matches(name, names, n=3, cutoff=0.6)

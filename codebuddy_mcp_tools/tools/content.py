@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from codebuddy_mcp_tools.tools.content_blocks import Piece, piece
-from codebuddy_mcp_tools.tools.schema_check import SchemaCheck
 from codebuddy_mcp_tools.tools.structured import as_text, is_said, kept, mismatch
 from codebuddy_mcp_tools.types import JSON, CallResult, ToolInfo
 
@@ -48,12 +47,8 @@ class Rendered:
     pieces: tuple[Piece, ...] = ()
 
 
-def render(result: CallResult, tool: ToolInfo, *, output: SchemaCheck | None = None) -> Rendered:
-    """Renders one answer. Never raises.
-
-    Args: result: the answer as received. tool: whose answer it is. output: the tool's compiled `outputSchema`, to save
-        compiling it for each call.
-    """
+def render(result: CallResult, tool: ToolInfo) -> Rendered:
+    """Renders one answer of a tool. Never raises."""
     pieces, notes = _pieces(result.content)
     structured: JSON | None = None
     if result.structured_content is not None:
@@ -62,7 +57,7 @@ def render(result: CallResult, tool: ToolInfo, *, output: SchemaCheck | None = N
         texts = [one.text for one in pieces if one.kind == "text" and one.text]
         if not is_said(result.structured_content, texts):
             pieces.append(Piece("structured", as_text(result.structured_content)))
-    if not result.is_error and (warning := mismatch(result.structured_content, tool, output)):
+    if not result.is_error and (warning := mismatch(result.structured_content, tool)):
         notes.append(warning)
     pieces = _bounded_pictures(pieces)
     text = joined(pieces)

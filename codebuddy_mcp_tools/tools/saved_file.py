@@ -52,7 +52,9 @@ def file_slug(name: str) -> str:
 
 def describe_format(text: str) -> tuple[str, bool]:
     """What a text is, in words, and whether it is JSON."""
-    if text.lstrip()[:1] not in {"{", "["}:
+    if text[:1_000].lstrip()[:1] == "<":
+        return "XML or HTML", False
+    if text[:1_000].lstrip()[:1] not in {"{", "["}:
         return "plain text", False
     if len(text) > MAX_DESCRIBED:
         return "JSON, to judge by its beginning", True

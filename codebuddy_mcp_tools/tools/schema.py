@@ -60,7 +60,7 @@ class ToolSchema:
 def compile_schema(tool: ToolInfo) -> ToolSchema:
     """Makes the bound form of a tool's input schema. Never raises; the input is not changed."""
     original: Any = tool.input_schema
-    if original is None:
+    if original is None or original is True:
         original = {}
     if not isinstance(original, Mapping):
         return ToolSchema({}, _empty(), f"inputSchema is {type(original).__name__}, expected an object")

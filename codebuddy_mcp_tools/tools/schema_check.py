@@ -8,6 +8,7 @@ of, is not checked at all and says so in a note: then the server decides.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
@@ -67,6 +68,29 @@ class SchemaCheck:
                 if self._validator is not None
                 else "not checked against the schema: it is not valid JSON Schema"
             )
+
+
+def check_of(schema: Mapping[str, JSON]) -> SchemaCheck:
+    """The check of a schema object; the same object gives the same check, so that it is compiled once."""
+    return _kept(_Identity(schema))
+
+
+class _Identity:
+    __slots__ = ("schema",)
+
+    def __init__(self, schema: Mapping[str, JSON]) -> None:
+        self.schema = schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.schema is self.schema
+
+
+@lru_cache(maxsize=512)
+def _kept(key: _Identity) -> SchemaCheck:
+    return SchemaCheck(key.schema)
 
 
 def _validator(schema: Any) -> jsonschema_rs.Validator | None:

@@ -181,9 +181,9 @@ class Rewriter:
         elif isinstance(tuple_form, list) and tuple_form:
             rest = keywords.get("additionalItems") if isinstance(items, list) else items
             members = [*tuple_form[:20], *([rest] if isinstance(rest, Mapping) and rest else [])]
-            node["items"] = self.node({"anyOf": members}, depth + 1, inside)
+            node["items"] = item_node(self.node({"anyOf": members}, depth + 1, inside))
         elif isinstance(items, Mapping):
-            node["items"] = self.node(items, depth + 1, inside)
+            node["items"] = item_node(self.node(items, depth + 1, inside))
 
     def _add_properties(self, node: Node, keywords: Mapping[str, JSON], depth: int, inside: frozenset[str]) -> None:
         properties = keywords.get("properties")
@@ -243,7 +243,7 @@ class Rewriter:
     def _annotate(self, node: Node, flat: Flat, depth: int) -> Node:
         keywords = flat.keywords
         facts = node.pop("description", None)
-        remarks = [facts, self._recursion(flat), _unreadable(keywords, node)]
+        remarks = [facts, self._recursion(flat, node), _unreadable(keywords, node)]
         limit = self._description_limit(depth)
         text = describe(keywords.get("description") or _title(keywords), *remarks, limit=limit)
         if text:
@@ -258,10 +258,13 @@ class Rewriter:
             return {"type": node["type"]} | ({"items": {}} if node["type"] == "array" else {}) if "type" in node else {}
         return node
 
-    def _recursion(self, flat: Flat) -> str | None:
+    def _recursion(self, flat: Flat, node: Node) -> str | None:
         if flat.recursive is None:
             return None
         self.pruned += 1
+        kinds = types_of(self.fold(self._references.resolve(flat.recursive), frozenset({flat.recursive})).keywords)
+        if len(kinds) == 1 and "type" not in node and "anyOf" not in node:
+            node |= {"type": kinds[0]} | ({"items": {}} if kinds[0] == "array" else {})
         name = clean_line(flat.recursive.rsplit("/", 1)[-1].lstrip("#"), 60)
         return f"Same shape as the enclosing {name}." if name else "Same shape as the whole."
 
@@ -276,6 +279,12 @@ _ANNOTATIONS = frozenset(
 def is_nested_name(name: JSON) -> bool:
     """Whether a property can be shown by its name. LangChain takes one called `$ref` for a reference."""
     return isinstance(name, str) and name != "$ref" and len(name) <= 200 and is_sendable(name)
+
+
+def item_node(node: Node) -> Node:
+    """Gemini's converter makes a union of items its last type; an array then needs its `items` beside the union."""
+    last = [branch for branch in node.get("anyOf", ()) if branch.get("type") not in (None, "null")][-1:]
+    return {**node, "items": last[0]["items"]} if last and "items" in last[0] else node
 
 
 def _title(keywords: Mapping[str, JSON]) -> JSON:

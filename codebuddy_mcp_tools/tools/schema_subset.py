@@ -20,7 +20,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from codebuddy_mcp_tools.policy.text import clean, clean_description
@@ -170,6 +170,8 @@ def _enum_node(kind: str, group: list[JSON]) -> dict[str, Any]:
         if kind == "number" and all(isinstance(value, int) for value in group):
             kind = "integer"
         return {"type": kind, "description": _allowed(group)} | ({"items": {}} if kind == "array" else {})
+    if sum(map(len, group)) > _MAX_ENUM_CHARS * 4:
+        return {"type": "string", "description": _allowed(group)}
     usable = [value for value in dict.fromkeys(group) if is_sendable(value)]
     shown = [value for value in usable if value]
     if not shown or sum(map(len, shown)) > _MAX_ENUM_CHARS:
@@ -178,18 +180,16 @@ def _enum_node(kind: str, group: list[JSON]) -> dict[str, Any]:
     return {"type": "string", "enum": shown} | empty
 
 
-def _allowed(values: Iterable[JSON]) -> str:
+def _allowed(values: list[JSON]) -> str:
     """`Allowed values: 1, 2, 3.`, cut to a readable length."""
     texts: list[str] = []
     room = 600
-    total = 0
-    for value in values:
-        total += 1
-        text = clean(json.dumps(value, ensure_ascii=False, default=str)).text
+    for value in values[:100]:
+        text = clean(json.dumps(value, ensure_ascii=False, default=str)[: room + 1]).text
         if room >= len(text):
             texts.append(text)
             room -= len(text) + 2
-    more = f" and {total - len(texts)} more" if total > len(texts) else ""
+    more = f" and {len(values) - len(texts):,} more" if len(values) > len(texts) else ""
     return f"Allowed values: {', '.join(texts)}{more}."
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from codebuddy_mcp_tools.policy.text import clean_line
 from codebuddy_mcp_tools.tools.json_bounds import NotJSON, measure
-from codebuddy_mcp_tools.tools.schema_check import SchemaCheck
+from codebuddy_mcp_tools.tools.schema_check import check_of
 from codebuddy_mcp_tools.types import JSON, ToolInfo
 
 MAX_KEPT_CHARS = 50_000
@@ -67,7 +67,9 @@ def as_text(structured: JSON) -> str:
     """JSON for a reader: one line when short, indented when long, so that it can be read in parts."""
     try:
         text = json.dumps(structured, ensure_ascii=False, default=str)
-        return text if len(text) <= _ONE_LINE else json.dumps(structured, ensure_ascii=False, default=str, indent=2)
+        if not _ONE_LINE < len(text) <= _MAX_COMPARED:
+            return text
+        return json.dumps(structured, ensure_ascii=False, default=str, indent=2)
     except (TypeError, ValueError, RecursionError):
         return f"({type(structured).__name__} that cannot be shown)"
 
@@ -98,7 +100,7 @@ def _carriable(value: JSON, depth: int) -> Any:
     return value if isinstance(value, bool | int | float | type(None)) else str(value)
 
 
-def mismatch(structured: JSON, tool: ToolInfo, check: SchemaCheck | None) -> str | None:
+def mismatch(structured: JSON, tool: ToolInfo) -> str | None:
     """One line when the result breaks the tool's `outputSchema`, `None` when it fits or was not checked."""
     if tool.output_schema is None:
         return None
@@ -108,7 +110,7 @@ def mismatch(structured: JSON, tool: ToolInfo, check: SchemaCheck | None) -> str
         measured = measure(structured, max_chars=_MAX_CHECKED, max_depth=_MAX_DEPTH)
     except NotJSON:
         return None
-    errors = (check or SchemaCheck(tool.output_schema)).errors(structured, measured, limit=1)
+    errors = check_of(tool.output_schema).errors(structured, measured, limit=1)
     if not errors:
         return None
     place = "/".join(str(step) for step in errors[0].instance_path)

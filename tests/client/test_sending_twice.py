@@ -8,6 +8,7 @@ import pytest
 
 from codebuddy_mcp_tools.client import TransportFault
 from codebuddy_mcp_tools.errors import (
+    ConnectError,
     ConnectionLostError,
     ProtocolError,
 )
@@ -17,6 +18,7 @@ from tests.client.fake import (
     FakeServer,
     dropping,
     faulty,
+    refused,
 )
 
 
@@ -34,6 +36,25 @@ async def test_a_call_that_may_have_run_is_sent_again_only_if_that_does_no_harm(
         with pytest.raises(ConnectionLostError, match="may have run"):
             await call
     assert len(server.sent("tools/call")) == executions
+
+
+async def test_that_there_is_no_second_time_does_not_hide_that_the_first_may_have_run(client_of: MakeClient) -> None:
+    server = FakeServer(tools__call=dropping())
+    client = client_of(server)
+    await client.connect()
+    server.failures = refused(3)
+    with pytest.raises(ConnectionLostError) as caught:
+        await client.call_tool("t", {}, replayable=True)
+    assert caught.value.sent
+
+
+async def test_a_call_that_never_left_and_finds_no_new_connection_says_that(client_of: MakeClient) -> None:
+    server = FakeServer(tools__call=faulty(TransportFault("refused", sent=False, connect=True)))
+    client = client_of(server)
+    await client.connect()
+    server.failures = refused(3)
+    with pytest.raises(ConnectError, match="refused 3"):
+        await client.call_tool("t", {})
 
 
 async def test_it_is_sent_again_once_and_not_more(client_of: MakeClient) -> None:
