@@ -120,7 +120,8 @@ def _check_text(text: str, path: _Path | None) -> None:
 def _check_number(item: JSON, path: _Path | None) -> None:
     if isinstance(item, float):
         if not math.isfinite(item):
-            raise NotJSON(f"is {item}, which JSON has no number for", _steps(path))
+            name = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
+            raise NotJSON(f"is {name}, which JSON has no number for", _steps(path))
     elif not isinstance(item, int):
         raise NotJSON(f"is a {type(item).__name__}, expected plain JSON", _steps(path))
     elif item.bit_length() > _MAX_INTEGER_BITS:
