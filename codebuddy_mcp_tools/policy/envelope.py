@@ -28,7 +28,8 @@ TAG = "mcp_response"
 _MAX_ATTRIBUTE = 128
 
 _OPENERS = lookalikes_of("<")
-_LAST_OPENER = re.compile(f"[{re.escape(_OPENERS)}](?![{re.escape(_OPENERS)}])")
+# Brackets worth a look: the last of a run, and not one before a plain letter other than m (nearly every tag of HTML).
+_LAST_OPENER = re.compile(f"[{re.escape(_OPENERS)}](?![{re.escape(_OPENERS)}]|/?[a-ln-zA-LN-Z0-9])")
 _SKIPPED = r"[\x00-\x20\x7f]*"
 _ASCII_TAG = re.compile(
     "<[^<a-z0-9]*" + _SKIPPED.join("mcp") + r"[\x00-\x20\x7f_-]+" + _SKIPPED.join("response"), re.IGNORECASE

@@ -16,6 +16,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 PREFIX = "mcp__"
 MAX_NAME = 64
@@ -34,6 +35,7 @@ def fold(text: str) -> str:
     return _OUTSIDE.sub("_", text)
 
 
+@lru_cache(maxsize=1 << 15)
 def normal(text: str) -> str:
     """The form in which spellings are compared: compatibility forms resolved, lower case, punctuation as `_`."""
     return _NOT_WORD.sub("_", unicodedata.normalize("NFKC", text).casefold())

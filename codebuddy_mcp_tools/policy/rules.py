@@ -119,17 +119,17 @@ class Inventory:
             return _MISS
         if rule.everything:
             return _HIT
-        server, tool = loose(pair[0]), loose(pair[1])
         body = loose(rule.body)
         if rule.bare:
+            tool = loose(pair[1])
             return Match(hit=body == tool and self._unique_bare(tool, pair))
         if rule.tool_only:
-            return Match(hit=body in _joined(pair, "_") | _joined(pair, "__"))
-        if body == server:
+            return Match(hit=body in _joined(*pair, "_") or body in _joined(*pair, "__"))
+        if body == loose(pair[0]):
             return _HIT
         if rule.server_only:
             return _MISS
-        return Match(hit=body in _joined(pair, "__") or _is_visible_name(normal(rule.body), pair))
+        return Match(hit=body in _joined(*pair, "__") or _is_visible_name(normal(rule.body), pair))
 
     def grants(self, rule: Rule, pair: Pair) -> Match:
         """Allow: exactly one thing the rule can mean, and this tool is it or belongs to it."""
@@ -195,14 +195,20 @@ def _strict_names(server: str, tool: str) -> frozenset[str]:
     return frozenset({f"full:{server}__{tool}", f"one:{server}_{tool}", f"one:{server}__{tool}"})
 
 
-def _joined(pair: Pair, divider: str) -> set[str]:
+@lru_cache(maxsize=1 << 15)
+def _joined(server: str, tool: str, divider: str) -> frozenset[str]:
     """Server and tool in one, each looked at alone (spaces at its ends do not count) and both together."""
-    return {loose(pair[0]) + divider + loose(pair[1]), loose(pair[0] + divider + pair[1])}
+    return frozenset({loose(server) + divider + loose(tool), loose(server + divider + tool)})
+
+
+@lru_cache(maxsize=1 << 15)
+def _visible_body(server: str, tool: str) -> str:
+    return normal(visible_name(server, tool))[len(PREFIX) :]
 
 
 def _is_visible_name(body: str, pair: Pair) -> bool:
     """Whether the body is what stands behind `mcp__` in any visible name of the pair, hashed or not."""
-    return body == normal(visible_name(*pair))[len(PREFIX) :] or _is_hashed_name(body, pair)
+    return body == _visible_body(*pair) or _is_hashed_name(body, pair)
 
 
 def _is_hashed_name(body: str, pair: Pair) -> bool:

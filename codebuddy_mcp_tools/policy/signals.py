@@ -2,93 +2,98 @@
 
 Policy: a short list of patterns with few false alarms; what is found is logged, audited, put into the artifact and
 the status. No list of phrases stops an attack, and a legitimate page about prompt injection has hits too: so nothing
-is decided by it. Each pattern has literal words that must occur before its regular expression is tried, and no
-pattern repeats without a bound: the scan is linear and costs a few microseconds for ordinary text.
+is decided by it.
+
+The patterns run in the regular expression engine of jsonschema-rs, which is here anyway for schemas of strangers: it
+is linear for every pattern and text, and it looks through 10 KB with all of them in some 30 µs, where `re` needs 600.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import cache
 
-_TAG_CHARACTERS = re.compile("[\U000e0001-\U000e007f]")
-_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
+import jsonschema_rs
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-@dataclass(frozen=True, slots=True)
-class _Signal:
-    name: str
-    words: tuple[str, ...]
-    """Lower-case literals; at least one must occur."""
-    pattern: re.Pattern[str]
-    """Searched in the lower-cased text."""
+_GAP = r"[\s\"'`*_-]{1,8}"  # between two words
 
 
-def _signal(name: str, words: str, pattern: str) -> _Signal:
-    return _Signal(name, tuple(words.split("|")), re.compile(pattern, re.MULTILINE))
+def _phrase(*words: str) -> str:
+    """A pattern of words, each an alternation; one that ends in `?` may be missing."""
+    parts = [f"(?:(?:{word[:-1]}){_GAP})?" if word.endswith("?") else f"(?:{word}){_GAP}" for word in words[:-1]]
+    return rf"\b{''.join(parts)}(?:{words[-1]})"
 
 
-_S = r"[\s\"'`*_-]{1,8}"  # between two words
-_SIGNALS = (
-    _signal(
-        "ignore_instructions",
+_PATTERNS = {
+    "ignore_instructions": _phrase(
         "ignore|disregard|forget|override|bypass",
-        rf"\b(?:ignore|disregard|forget|override|bypass){_S}(?:all{_S}|any{_S}|every{_S})?(?:of{_S})?(?:the{_S}|your{_S}|my{_S}|these{_S})?"
-        rf"(?:previous|prior|above|earlier|preceding|existing|system|safety|other|former)\b(?:{_S}\w{{1,20}}){{0,2}}?{_S}"
-        r"(?:instruction|prompt|rule|message|direction|guideline|command|context|polic)",
+        "all|any|every?",
+        "of?",
+        "the|your|my|these?",
+        "previous|prior|above|earlier|preceding|existing|system|safety|other|former",
+        "[a-z]{1,20}?",
+        "[a-z]{1,20}?",
+        "instruction|prompt|rule|message|direction|guideline|command|context|polic",
     ),
-    _signal(
-        "new_instructions",
-        "instruction",
-        rf"\b(?:new|updated|real|actual|secret){_S}(?:system{_S})?instructions?(?:{_S})?:",
+    "new_instructions": _phrase("new|updated|real|actual|secret", "system?", rf"instructions?(?:{_GAP})?:"),
+    "role_change": "|".join(
+        (
+            _phrase("you", "are", "now", r"(?:a|an|the|in)\b"),
+            _phrase("from", "now", "on,{0,1}", r"you\b"),
+            _phrase("pretend", "to?", r"(?:be|you)\b"),
+            _phrase("developer", r"mode\b"),
+            _phrase("you", "are", "no", r"longer\b"),
+        )
     ),
-    _signal(
-        "role_change",
-        "you are|from now|pretend|developer mode",
-        rf"\b(?:you{_S}are{_S}now{_S}(?:a|an|the|in)\b|from{_S}now{_S}on,?{_S}you\b|pretend{_S}(?:to{_S}be|you)\b"
-        rf"|developer{_S}mode\b|you{_S}are{_S}no{_S}longer\b)",
+    "fake_role": r"^[ \t#*\[<]{0,6}(?:system|assistant|developer)(?: (?:message|prompt|note|override))?[\]>*]{0,3}: ?\S"
+    r"|^[ \t]{0,4}\[(?:system|assistant|developer)\]",
+    "chat_template": r"<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id|end_header_id"
+    r"|start|end|begin_of_text|channel|message)\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>",
+    "fake_tag": r"<\s?/?\s?(?:important|system(?:[_-](?:prompt|reminder|message|note|instruction)s?)?|instructions?"
+    r"|admin|secret|assistant|tool_(?:result|use|call|response)s?|function_(?:result|call)s?)\s?>",
+    "hide_from_user": "|".join(
+        (
+            _phrase(
+                f"do{_GAP}not|don['’]?t|never|without",
+                "(?:tell|inform|mention|reveal|notify|alert|show|ask)(?:ing|)",
+                "this|it|that|anything?",
+                "to?",
+                "the?",
+                r"(?:user|human)s?\b",
+            ),
+            _phrase("keep", "this|it", "secret|hidden", r"from\b"),
+        )
     ),
-    _signal(
-        "fake_role",
-        "system|assistant|human|user|developer",
-        r"^[\s#*\[<]{0,6}(?:system|assistant|developer)(?:\s(?:message|prompt|note|override))?[\]>*]{0,3}:\s?\S"
-        r"|^\s{0,4}\[(?:system|assistant|developer)\]",
+    "tool_steering": "|".join(
+        (
+            _phrase(
+                f"before|after|instead{_GAP}of|prior{_GAP}to",
+                f"using|calling|invoking|you{_GAP}use|you{_GAP}call",
+                "this|any|the|other|another",
+                "[a-z0-9_.-]{1,40}?",
+                r"(?:tool|function)s?\b.{0,60}?\b(?:must|always|first|read|call|send|pass|use)\b",
+            ),
+            _phrase(
+                "always|must|immediately",
+                "call|use|invoke|run",
+                "the?",
+                "[a-z0-9_.-]{1,80}",
+                "tool|function",
+                "first|instead|before",
+            ),
+        )
     ),
-    _signal(
-        "chat_template",
-        "<|im_|<|start|<|end|<|system|<|user|<|assistant|[inst]|[/inst]|<<sys>>|<start_of_turn>|<|eot_id|<|begin_of",
-        r"<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id|end_header_id|begin_of_text|channel"
-        r"|start|end|message)\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>",
-    ),
-    _signal(
-        "fake_tag",
-        "important|system|instruction|admin|secret|tool_|function_|assistant",
-        r"<\s?/?\s?(?:important|system(?:[_-](?:prompt|reminder|message|note|instruction)s?)?|instructions?|admin|secret|assistant"
-        r"|tool_(?:result|use|call|response)s?|function_(?:result|call)s?)\s?>",
-    ),
-    _signal(
-        "hide_from_user",
-        "user|human|mention",
-        rf"\b(?:(?:do{_S}not|don['’]?t|never|without){_S}(?:tell|telling|inform|informing|mention|mentioning|reveal|revealing|notify"
-        rf"|notifying|alert|alerting|show|showing|ask|asking)(?:{_S}(?:this|it|that|anything))?(?:{_S}to)?{_S}(?:the{_S})?(?:user|human)s?\b"
-        rf"|keep{_S}(?:this|it){_S}(?:secret|hidden){_S}from\b)",
-    ),
-    _signal(
-        "tool_steering",
-        "tool|function",
-        rf"\b(?:before|after|instead{_S}of|prior{_S}to){_S}(?:using|calling|invoking|you{_S}use|you{_S}call)"
-        rf"{_S}(?:this|any|the|other|another){_S}(?:\w{{1,40}}{_S})?(?:tool|function)s?\b.{{0,60}}?\b(?:must|always|first|read|call|send|pass|use)\b"
-        rf"|\b(?:always|must|immediately){_S}(?:call|use|invoke|run){_S}(?:the{_S})?[\w.-]{{1,80}}{_S}(?:tool|function){_S}(?:first|instead|before)",
-    ),
-    _signal(
-        "secret_request",
-        ".ssh|id_rsa|.env|api key|api_key|apikey|password|credential|mcp.json|token|private key",
-        r"(?:\b(?:read|send|include|paste|attach|provide|upload|exfiltrate|print|post|pass|copy|leak)\b.{0,60}?"
-        r"(?:\.ssh/|id_rsa|/\.env\b|\bapi[ _-]?keys?\b|\bpasswords?\b|\bcredentials?\b|mcp\.json"
-        r"|\baccess[ _-]tokens?\b|\bprivate[ _-]keys?\b))",
-    ),
-    _signal("image_beacon", "![", r"!\[[^\]\n]{0,200}\]\(\s?https?://[^\s)]{1,300}[?&][^\s)=]{1,60}=[^\s)]"),
-)
+    "secret_request": r"\b(?:read|send|include|paste|attach|provide|upload|exfiltrate|print|post|pass|copy|leak)\b"
+    r".{0,60}?(?:\.ssh/|id_rsa|/\.env\b|\bapi[ _-]?keys?\b|\bpasswords?\b|\bcredentials?\b|mcp\.json"
+    r"|\baccess[ _-]tokens?\b|\bprivate[ _-]keys?\b)",
+    "image_beacon": r"!\[[^\]\n]{0,200}\]\(\s?https?://[^\s)]{1,300}[?&][^\s)=]{1,60}=[^\s)]",
+    "terminal_escape": r"[\x1b\x{9b}]",
+    "hidden_text": r"[\x{e0001}-\x{e007f}]",
+    "direction_override": r"[\x{202a}-\x{202e}\x{2066}-\x{2069}]",
+}
+_PLAIN_BOUNDARY = r"(?-u:\b)"  # the engine is many times slower with Unicode's word boundaries
 
 
 def find_injection_signals(text: str) -> tuple[str, ...]:
@@ -98,16 +103,18 @@ def find_injection_signals(text: str) -> tuple[str, ...]:
     `terminal_escape`).
     """
     lowered = text.lower()
-    found = [
-        signal.name
-        for signal in _SIGNALS
-        if any(word in lowered for word in signal.words) and signal.pattern.search(lowered)
-    ]
-    if "\x1b" in text or "\x9b" in text:
-        found.append("terminal_escape")
-    if not text.isascii():
-        if _TAG_CHARACTERS.search(text):
-            found.append("hidden_text")
-        if _DIRECTION.search(text):
-            found.append("direction_override")
-    return tuple(found)
+    try:
+        return tuple(name for name, pattern in _patterns() if pattern.is_valid(lowered))
+    except UnicodeEncodeError:  # half a surrogate pair
+        return find_injection_signals(_LONE_SURROGATE.sub("\ufffd", lowered))
+
+
+@cache
+def _patterns() -> tuple[tuple[str, jsonschema_rs.Validator], ...]:
+    """The patterns, made on first use. "Valid" means that the pattern occurs."""
+    linear = jsonschema_rs.RegexOptions()
+    return tuple(
+        (name, jsonschema_rs.validator_for({"pattern": "(?m)" + plain}, pattern_options=linear))
+        for name, pattern in _PATTERNS.items()
+        if (plain := pattern.replace(r"\b", _PLAIN_BOUNDARY))
+    )
