@@ -15,6 +15,7 @@ import typer
 from codebuddy_mcp_tools.cli.output import ExitCode, fail, remark, report, say
 from codebuddy_mcp_tools.cli.session import Session, session_of
 from codebuddy_mcp_tools.config import ServerEntry
+from codebuddy_mcp_tools.errors import UnknownServerError
 from codebuddy_mcp_tools.policy import ToolPins
 from codebuddy_mcp_tools.policy.approvals import needs_approval
 from codebuddy_mcp_tools.types import Admission
@@ -111,10 +112,18 @@ def reset_approvals(
 ) -> None:
     """Forget the answers, so that every server of the project is asked about again."""
     session = session_of(context)
-    known = session.server_name(name) if name and session.configuration.entries else name
+    known = _known_spelling(session, name) if name else None
     session.approvals.reset(known)
     pins = ToolPins(session.state_dir, session.places.workspace)
     for server in [known] if known else session.configuration.entries:
         pins.forget(server)
     report(session.approvals.diagnostics)
     say(f'Forgot the approval of "{known}".' if known else "Forgot all approvals of this workspace.")
+
+
+def _known_spelling(session: Session, name: str) -> str:
+    """The configured spelling; what was typed when the server is no longer configured, since its answer may be stored."""
+    try:
+        return session.server_name(name)
+    except UnknownServerError:
+        return name

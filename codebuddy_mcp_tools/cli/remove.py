@@ -37,10 +37,8 @@ def remove(
     found = _entries(session, name)
     chosen = [entry for entry in found if scope is None or entry.scope.value == scope.value]
     if not chosen:
-        where = f" in {scope.value} scope" if found and scope else ""
         known = ", ".join(dict.fromkeys(entry.scope.value for entry in found))
-        others = f"; it is in: {known}" if found else _known(session)
-        raise fail(f'there is no server "{name}"{where}{others}')
+        raise fail(f'there is no server "{name}" in {scope.value if scope else "any"} scope; it is in: {known}')
     if len(chosen) > 1:
         places = "; ".join(f"{entry.scope.value} ({entry.path})" for entry in chosen)
         raise fail(f'"{name}" is in several places: {places}. Say which: codebuddy-mcp remove "{name}" --scope SCOPE')
@@ -55,11 +53,4 @@ def remove(
 
 def _entries(session: Session, name: str) -> list[ServerEntry]:
     candidates = session.configuration.candidates
-    if name not in candidates and session.configuration.entries:
-        name = session.server_name(name)
-    return list(candidates.get(name, ()))
-
-
-def _known(session: Session) -> str:
-    names = ", ".join(f'"{name}"' for name in session.configuration.entries)
-    return f"; configured: {names}" if names else "; none is configured"
+    return list(candidates[name if name in candidates else session.server_name(name)])

@@ -1,0 +1,91 @@
+"""Approving a project's servers."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def project(cli):
+    cli.write(".mcp.json", {"mcpServers": {"a": {"command": "node", "args": ["a.js"], "env": {"K": "ENVSEC"}},
+                                           "b": {"url": "https://h/mcp", "headers": {"X": "HDRSEC"}}}})  # fmt: skip
+    return cli
+
+
+def admissions(cli):
+    return {server["name"]: server["admission"] for server in cli.json("list")["servers"]}
+
+
+def test_without_a_terminal_everything_is_shown_and_nothing_is_approved(project):
+    result = project.run("approve", code=3)
+    for part in ('"node"', '"a.js"', "K", "https://h/mcp", "--yes"):
+        assert part in result.output
+    assert "SEC" not in result.output
+    assert admissions(project) == {"a": "pending", "b": "pending"}
+
+
+def test_yes_approves_those_named_or_all_that_wait(project):
+    assert '"a" (project scope) is approved' in project.run("approve", "a", "--yes").stdout
+    assert admissions(project) == {"a": "admitted", "b": "pending"}
+    project.run("approve", "-y")
+    assert admissions(project) == {"a": "admitted", "b": "admitted"}
+    assert "No server waits" in project.run("approve", "-y").stdout
+
+
+def test_deny_refuses_and_a_later_approval_counts(project):
+    project.run("approve", "a", "--deny")
+    assert admissions(project)["a"] == "rejected"
+    project.run("approve", "a", "--yes")
+    assert admissions(project)["a"] == "admitted"
+
+
+@pytest.mark.case("B65")
+@pytest.mark.parametrize(
+    ("change", "asks_again"),
+    [
+        ({"args": ["b.js"]}, True),
+        ({"env": {"K": "ENVSEC", "L": "2"}}, True),
+        ({"env": {"K": "other"}}, True),
+        ({"command": "deno"}, True),
+        ({"description": "new words"}, False),
+    ],
+)
+def test_a_change_of_what_runs_asks_again(project, change, asks_again):
+    project.run("approve", "a", "--yes")
+    content = project.read(".mcp.json")
+    content["mcpServers"]["a"] |= change
+    project.write(".mcp.json", content)
+    assert admissions(project)["a"] == ("pending" if asks_again else "admitted")
+
+
+def test_reset_asks_about_one_or_all_again(project):
+    project.run("approve", "--yes")
+    project.run("reset-approvals", "a")
+    assert admissions(project) == {"a": "pending", "b": "admitted"}
+    project.run("approve", "--yes")
+    project.run("reset-approvals")
+    assert admissions(project) == {"a": "pending", "b": "pending"}
+    project.run("reset-approvals", "no-longer-there")
+
+
+def test_a_server_of_the_users_needs_no_approval(cli):
+    cli.run("add", "-s", "user", "u", "--", "x")
+    assert "needs no approval" in cli.run("approve", "u", "--yes").stderr
+
+
+def test_an_approval_that_changes_nothing_says_why(project):
+    project.write("~/.codebuddy/settings.json", {"disabledMcpjsonServers": ["a"]})
+    assert "disabledMcpjsonServers" in project.run("approve", "a", "--yes").stderr
+
+
+def test_a_pending_entry_that_a_users_hides_can_be_approved(project):
+    project.run("add", "-s", "user", "a", "--", "mine")
+    assert project.json("get", "a")[0]["scope"] == "user"
+    project.run("approve", "a", "--yes")
+    assert project.json("get", "a")[0]["scope"] == "project"
+
+
+def test_an_unknown_or_unusable_server_is_an_error(project):
+    project.run("approve", "zz", "--yes", code=1)
+    project.write(".mcp.json", {"mcpServers": {"bad": {"command": 5}}})
+    project.run("approve", "bad", "--yes", code=1)
