@@ -1,6 +1,7 @@
 """The rules that OpenAI, Anthropic and Gemini publish or enforce for the schema of a tool, as checks on what is sent.
 
-Each check gets what the provider's LangChain package really puts into the request, and returns one line per broken rule.
+Each check gets what the provider's LangChain package really puts into the request, and returns one line per broken
+rule.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.provider_schemas --servers DIR
 
-`DIR` holds one JSON file for each server: `{"server": name, "tools": [a tools/list entry, …]}`. Prints one line for each
-server and every broken rule, with the size of the schemas before and after, and exits with 1 when a rule is broken.
+`DIR` holds one JSON file for each server: `{"server": name, "tools": [a tools/list entry, …]}`. Prints one line for
+each server and every broken rule, with the size of the schemas before and after, and exits with 1 when a rule is
+broken.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def provider_problems(tool: BaseTool) -> dict[str, list[str]]:
     for provider, (convert, problems) in PROVIDERS.items():
         try:
             found[provider] = list(problems(convert(tool)))
-        except Exception as error:  # noqa: BLE001 - whatever a converter raises is the finding
+        except Exception as error:  # whatever a converter raises is the finding
             found[provider] = [f"its converter raises {type(error).__name__}: {error}"[:200]]
     return found
 
