@@ -10,9 +10,6 @@ Policy:
   local scopes), and hosts the user lists in `allowedHosts`.
 - A name is judged by its addresses, all of them, and the connection must go to the address that was judged: whoever
   dials calls `OutboundRules.resolve` and connects to what it returns, for every new connection and every redirect.
-
-`is_global` of the standard library calls Azure's and Oracle's metadata, multicast, site-local and several tunnel
-ranges global, so the table here is explicit.
 """
 
 from __future__ import annotations
@@ -28,30 +25,21 @@ from dataclasses import dataclass
 import httpx
 
 from codebuddy_mcp_tools.errors import BlockedURLError
+from codebuddy_mcp_tools.policy.addresses import (
+    LOOPBACK,
+    METADATA,
+    NUMBER,
+    Address,
+    ipv4_readings,
+    parse_address,
+    why_refused,
+)
 from codebuddy_mcp_tools.policy.secrets import display_url
 from codebuddy_mcp_tools.policy.text import show
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Host and port → textual addresses; raises `OSError` when the name does not resolve."""
 
-_METADATA_ADDRESSES = frozenset(
-    ipaddress.ip_address(text)
-    for text in (
-        "169.254.169.254",  # AWS, Google, Azure, Oracle, DigitalOcean, Hetzner, OpenStack
-        "169.254.169.253", "169.254.169.249", "169.254.170.2", "169.254.170.23",  # AWS: DNS, ECS, EKS
-        "169.254.42.42",  # Scaleway
-        "169.254.0.23", "169.254.10.10",  # Tencent
-        "168.63.129.16",  # Azure wire server
-        "192.0.0.192",  # Oracle Classic
-        "100.100.100.200",  # Alibaba
-        "fd00:ec2::254", "fd00:ec2::23", "fd00:ec2::253",  # AWS
-        "fd20:ce::254",  # Google
-        "fd00:c1::a9fe:a9fe",  # Oracle
-        "fd00:42::42",  # Scaleway
-        "fe80::a9fe:a9fe",
-    )
-)  # fmt: skip
 _METADATA_NAMES = frozenset(
     {
         "metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal",
@@ -61,60 +49,8 @@ _METADATA_NAMES = frozenset(
     }
 )  # fmt: skip
 
-_BLOCKED_V4 = tuple(
-    (ipaddress.IPv4Network(network), why)
-    for network, why in (
-        ("0.0.0.0/8", "unspecified"),
-        ("10.0.0.0/8", "private"),
-        ("100.64.0.0/10", "carrier-grade NAT"),
-        ("127.0.0.0/8", "loopback"),
-        ("169.254.0.0/16", "link-local"),
-        ("172.16.0.0/12", "private"),
-        ("192.0.0.0/24", "reserved"),
-        ("192.0.2.0/24", "documentation"),
-        ("192.31.196.0/24", "reserved"),
-        ("192.52.193.0/24", "reserved"),
-        ("192.88.99.0/24", "reserved"),
-        ("192.168.0.0/16", "private"),
-        ("192.175.48.0/24", "reserved"),
-        ("198.18.0.0/15", "benchmarking"),
-        ("198.51.100.0/24", "documentation"),
-        ("203.0.113.0/24", "documentation"),
-        ("224.0.0.0/4", "multicast"),
-        ("240.0.0.0/4", "reserved"),
-    )
-)
-_BLOCKED_V6 = tuple(
-    (ipaddress.IPv6Network(network), why)
-    for network, why in (
-        ("::/128", "unspecified"),
-        ("::1/128", "loopback"),
-        ("::/96", "IPv4-compatible"),
-        ("::ffff:0:0:0/96", "IPv4-translated"),
-        ("64:ff9b:1::/48", "local NAT64"),
-        ("100::/64", "discard-only"),
-        ("100:0:0:1::/64", "reserved"),
-        ("2001::/32", "Teredo"),
-        ("2001::/23", "reserved"),
-        ("2001:db8::/32", "documentation"),
-        ("2002::/16", "6to4"),
-        ("2620:4f:8000::/48", "reserved"),
-        ("3fff::/20", "documentation"),
-        ("5f00::/16", "segment routing"),
-        ("fc00::/7", "private"),
-        ("fe80::/10", "link-local"),
-        ("fec0::/10", "site-local"),
-        ("ff00::/8", "multicast"),
-    )
-)
-_GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
-_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
-_ISATAP = frozenset({0x00005EFE, 0x02005EFE})
-
+_LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029]")
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -160,13 +96,13 @@ class OutboundRules:
         Raises:
             BlockedURLError: it is refused.
         """
-        parsed = _address(address)
+        parsed = parse_address(address)
         if parsed is None:
             raise BlockedURLError(f"{show(str(address))} is not an address that can be checked")
-        why = _why_blocked(parsed)
-        if why is None or (why == "loopback" and self.allow_loopback):
+        why = why_refused(parsed)
+        if why is None or (why == LOOPBACK and self.allow_loopback):
             return
-        if why != "cloud metadata" and self._listed(host, parsed, port):
+        if why != METADATA and self._listed(host, parsed, port):
             return
         named = f"{show(host)} leads to {parsed}" if host and host != str(parsed) else f"{parsed}"
         raise BlockedURLError(f"{named}, which is refused ({why} address){_advice(why)}")
@@ -192,11 +128,9 @@ class OutboundRules:
     def _bad_name(self, host: str) -> str | None:
         if host in _METADATA_NAMES:
             return "this name leads to a cloud's metadata service"
-        local = host in {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"} or host.endswith(
-            ".localhost"
-        )
+        local = host in _LOCAL_NAMES or host.endswith(".localhost")
         if local and not self.allow_loopback and not self._listed(host, None, None):
-            return f"this name means the local machine{_advice('loopback')}"
+            return f"this name means the local machine{_advice(LOOPBACK)}"
         return None
 
     def _listed(self, host: str, address: Address | None, port: int | None) -> bool:
@@ -275,98 +209,17 @@ def _literal_addresses(host: str, url: str) -> tuple[Address, ...]:
     """The addresses a host means without a look-up; an octal spelling has two readings, and both count."""
     bare = host.strip("[]")
     if ":" in bare:
-        address = _address(bare)
+        address = parse_address(bare)
         if address is None:
             raise _blocked(url, "its host is not an IPv6 address")
         return (address,)
     labels = bare.split(".")
-    if not _NUMBER.fullmatch(labels[-1]):
+    if not NUMBER.fullmatch(labels[-1]):
         return ()
-    readings = _ipv4_readings(labels)
+    readings = ipv4_readings(labels)
     if not readings:
         raise _blocked(url, "its host looks like an IPv4 address and is none")
     return readings
-
-
-def _ipv4_readings(labels: Sequence[str]) -> tuple[Address, ...]:
-    """All IPv4 addresses that parsers make of 1 to 4 numbers (decimal, octal, hex; the last one fills up)."""
-    if len(labels) > 4 or not all(_NUMBER.fullmatch(label) for label in labels):
-        return ()
-    readings = []
-    for octal in (True, False):
-        numbers = [_number(label, octal=octal) for label in labels]
-        *front, last = numbers
-        if any(number < 0 or number > 255 for number in front) or not 0 <= last < 256 ** (5 - len(numbers)):
-            continue
-        value = sum(number << (24 - 8 * place) for place, number in enumerate(front)) + last
-        readings.append(ipaddress.IPv4Address(value))
-    return tuple(dict.fromkeys(readings))
-
-
-def _number(label: str, *, octal: bool) -> int:
-    if len(label) > 64:
-        return -1
-    try:
-        if label[:2] in {"0x", "0X"}:
-            return int(label[2:] or "0", 16)
-        return int(label, 8) if octal and label.startswith("0") else int(label)
-    except ValueError:
-        return -1
-
-
-def _address(address: str | Address) -> Address | None:
-    if not isinstance(address, str):
-        return address
-    try:
-        return ipaddress.ip_address(address.strip("[]"))
-    except ValueError:
-        return None
-
-
-def _why_blocked(address: Address) -> str | None:
-    if isinstance(address, ipaddress.IPv4Address):
-        return _why_blocked_v4(address)
-    if address.scope_id is not None:
-        return "scoped"
-    if address in _METADATA_ADDRESSES:
-        return "cloud metadata"
-    if address in _MAPPED or address in _NAT64:
-        inner = _why_blocked_v4(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        # NAT64 of loopback goes to the translator, not to us: never what a user means by "loopback".
-        return "NAT64" if inner == "loopback" and address in _NAT64 else inner
-    carried = [why for why in map(_why_blocked_v4, _carried_v4(address)) if why == "cloud metadata"]
-    if carried:
-        return carried[0]
-    for network, why in _BLOCKED_V6:
-        if address in network:
-            return why
-    if address not in _GLOBAL_V6:
-        return "reserved"
-    return _why_isatap(address)
-
-
-def _why_blocked_v4(address: ipaddress.IPv4Address) -> str | None:
-    if address in _METADATA_ADDRESSES:
-        return "cloud metadata"
-    return next((why for network, why in _BLOCKED_V4 if address in network), None)
-
-
-def _carried_v4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """IPv4 addresses inside tunnel forms that are refused anyway: only to say "metadata" where it is one."""
-    last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    carried = [last] if int(address) >> 64 == 0 or address in _LOCAL_NAT64 else []
-    if address.sixtofour is not None:
-        carried.append(address.sixtofour)
-    if address.teredo is not None:
-        carried.extend(address.teredo)
-    return carried
-
-
-def _why_isatap(address: ipaddress.IPv6Address) -> str | None:
-    if (int(address) >> 32) & 0xFFFFFFFF not in _ISATAP:
-        return None
-    inner = _why_blocked_v4(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return f"ISATAP to a {inner}" if inner and inner != "cloud metadata" else inner
 
 
 def _entry_matches(entry: str, host: str, address: Address | None, port: int | None) -> bool:
@@ -397,6 +250,6 @@ def _blocked(url: str, why: str) -> BlockedURLError:
 
 
 def _advice(why: str) -> str:
-    if why == "cloud metadata":
+    if why == METADATA:
         return ""
     return "; list the host in allowedHosts of your own settings if it is yours"

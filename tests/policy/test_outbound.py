@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 from collections.abc import Sequence
 
@@ -296,6 +297,16 @@ def test_user_info_becomes_a_header() -> None:
     assert split_user_info("http://u:p%40ss@h:1/mcp?a=b") == ("http://h:1/mcp?a=b", "Basic dTpwQHNz")
     assert split_user_info("http://h/mcp") == ("http://h/mcp", None)
     assert split_user_info("http://[") == ("http://[", None)
+
+
+def test_an_address_alone_can_be_judged() -> None:
+    rules = OutboundRules(allowed_hosts=("10.1.0.0/16", "intranet.example"))
+    rules.check_address("10.1.2.3")
+    rules.check_address("10.9.9.9", host="intranet.example")
+    rules.check_address(ipaddress.ip_address("8.8.8.8"))
+    for address in ("10.9.9.9", "169.254.169.254", "fe80::1%eth0", "x"):
+        with pytest.raises(BlockedURLError):
+            rules.check_address(address)
 
 
 def test_a_parsed_url_is_taken_too() -> None:
