@@ -19,13 +19,14 @@ from codebuddy_mcp_tools.tools.argument_repair import ArgumentRepair
 from codebuddy_mcp_tools.tools.json_bounds import Measured, NotJSON, measure
 from codebuddy_mcp_tools.tools.schema_alternatives import required_names
 from codebuddy_mcp_tools.tools.schema_check import SchemaCheck
-from codebuddy_mcp_tools.tools.schema_subset import type_of, types_of
+from codebuddy_mcp_tools.tools.schema_subset import TYPES, type_of, types_of
 from codebuddy_mcp_tools.types import JSON, JSONObject
 
 MAX_ARGUMENT_CHARS = 4_000_000
 MAX_ARGUMENT_DEPTH = 100
 _SHOWN_PROBLEMS = 5
 _SHOWN_CHARS = 300
+_SHOWN_PLACE = 120
 _MAX_NEAR = 200
 
 
@@ -117,7 +118,7 @@ def _problem(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
 def _expected(error: jsonschema_rs.ValidationError) -> str:
     kind = error.kind
     if kind.name == "type":
-        return " or ".join(_article(name) for name in getattr(kind, "types", ()))
+        return " or ".join(_article(name) for name in TYPES if name in getattr(kind, "types", ()))
     if kind.name == "enum":
         return "one of " + ", ".join(_shown(option) for option in getattr(kind, "options", ())[:20])
     if kind.name == "const":
@@ -180,7 +181,7 @@ def _place(path: tuple[str | int, ...]) -> str:
     place = ""
     for step in path:
         place = f"{place}[{step}]" if isinstance(step, int) else _join(place, step)
-    return place
+    return place if len(place) <= _SHOWN_PLACE else place[: _SHOWN_PLACE - 1] + "…"
 
 
 def _join(place: str, name: str) -> str:

@@ -72,7 +72,7 @@ def measure(value: JSON, *, max_chars: int, max_depth: int) -> Measured:
                 _check_number(item, path)
             chars += 4
         if deepest > max_depth:
-            raise NotJSON(f"is nested deeper than {max_depth} levels", _steps(path))
+            raise NotJSON(f"is nested deeper than {max_depth} levels", _steps(path)[:1])
         if chars > max_chars:
             raise NotJSON(f"is larger than {max_chars:,} characters in all", ())
     return Measured(values, chars, deepest)
