@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from codebuddy_mcp_tools.client.breaker import CircuitBreaker, Permit
 from codebuddy_mcp_tools.client.faults import ErrorTexts
@@ -19,14 +20,31 @@ from codebuddy_mcp_tools.client.peer import (
     OnProgress,
     RequestExpiredError,
     RequestLostError,
+    RequestUnsendableError,
 )
 from codebuddy_mcp_tools.client.session import CLOSED_BY_US, Session
 from codebuddy_mcp_tools.client.transport import ChannelError, ConnectionSpec, TransportFault
-from codebuddy_mcp_tools.errors import MCPToolsError
+from codebuddy_mcp_tools.errors import BlockedURLError, CircuitOpenError, ConnectError, MCPToolsError
 from codebuddy_mcp_tools.types import JSON, ServerInfo
 
 _GATEWAY_STATUS = frozenset({502, 503, 504})
 """What a proxy says when the server behind it is not there."""
+
+
+class _LostInTransitError(Exception):
+    """One sending went wrong, and has been counted."""
+
+    def __init__(self, fault: TransportFault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class _Request(NamedTuple):
+    method: str
+    params: dict[str, Any] | None
+    timeout: float
+    headers: Mapping[str, str] | None
+    on_progress: OnProgress | None
 
 
 class Asker:
@@ -78,39 +96,58 @@ class Asker:
         Raises:
             See `MCPClient.call_tool`.
         """
-        may_repeat = True
+        request = _Request(method, params, timeout, headers, on_progress)
+        first: TransportFault | None = None
         while True:
-            permit = self._breaker.admit()
             try:
-                session = await self._session(permit)
-                result = await session.request(
-                    method, params, timeout=timeout, headers=headers, on_progress=on_progress
-                )
-            except AnswerError as error:
-                fault = TransportFault.of(error.error) if isinstance(error.error, dict) else None
-                if fault is None:
-                    permit.success()
-                    raise self._texts.answered(error.error, what) from None
-            except RequestLostError as error:
-                fault = error.fault
-            except RequestExpiredError as error:
-                self._check(session)
-                raise self._texts.expired(what, timeout, error.stray) from None
-            except AnswerGarbledError as error:
+                return await self._send_once(request, what, is_call=is_call)
+            except _LostInTransitError as lost:
+                fault = lost.fault
+                if first is not None:
+                    raise self._failure(replace(fault, sent=fault.sent or first.sent), what) from None
+                if not _is_worth_repeating(fault, replayable=replayable):
+                    raise self._failure(fault, what) from None
+                first = fault
+            except (CircuitOpenError, ConnectError, BlockedURLError):
+                if first is None or not first.sent:
+                    raise
+                # That there is no second time must not hide that the first may have run.
+                raise self._failure(first, what) from None
+
+    async def _send_once(self, request: _Request, what: str, *, is_call: bool) -> JSON:
+        permit = self._breaker.admit()
+        try:
+            session = await self._session(permit)
+            result = await session.request(
+                request.method,
+                request.params,
+                timeout=request.timeout,
+                headers=request.headers,
+                on_progress=request.on_progress,
+            )
+        except AnswerError as error:
+            fault = TransportFault.of(error.error) if isinstance(error.error, dict) else None
+            if fault is None:
                 permit.success()
-                raise self._texts.garbled(str(error), what) from None
-            except (TypeError, ValueError, RecursionError) as error:
-                raise self._texts.unsendable(error, what) from None
-            else:
-                if is_call or permit.is_probe:
-                    permit.success()
-                return result
-            finally:
-                permit.release()
-            self._count(fault, session)
-            if not (may_repeat and _is_worth_repeating(fault, replayable=replayable)):
-                raise self._failure(fault, what)
-            may_repeat = False
+                raise self._texts.answered(error.error, what) from None
+        except RequestLostError as error:
+            fault = error.fault
+        except RequestExpiredError as error:
+            self._check(session)
+            raise self._texts.expired(what, request.timeout, error.stray) from None
+        except AnswerGarbledError as error:
+            permit.success()
+            raise self._texts.garbled(str(error), what) from None
+        except RequestUnsendableError as error:
+            raise self._texts.unsendable(error.cause, what) from None
+        else:
+            if is_call or permit.is_probe:
+                permit.success()
+            return result
+        finally:
+            permit.release()
+        self._count(fault, session)
+        raise _LostInTransitError(fault)
 
     async def close(self) -> None:
         """End the health checks that run."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from codebuddy_mcp_tools.client.backoff import Sleep
 from codebuddy_mcp_tools.client.peer import METHOD_NOT_FOUND, RequestExpiredError, RequestLostError
+from codebuddy_mcp_tools.client.questions import QuestionRefusedError, question
 from codebuddy_mcp_tools.client.session import Session
 from codebuddy_mcp_tools.client.transport import RequestId, TransportFault
 from codebuddy_mcp_tools.client.values import ClientEvent, EventKind, Handler, ServerHandlers
@@ -35,6 +36,7 @@ RELIST_PAUSE = 1.0
 """Seconds between two lists that were asked for because of `list_changed`."""
 LONGEST_RELIST_PAUSE = 60.0
 BUSY = -32000
+INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 _KINDS_OF_LISTS: dict[str, EventKind] = {
@@ -114,7 +116,12 @@ class Inbox:
         if len(self._requests) >= MAX_REQUESTS or key in self._requests:
             self._refuse(session, request_id, BUSY, "too many requests at the same time")
             return
-        work = self._handle(session, request_id, method, handler, {**params, "server": self._server})
+        try:
+            asked = question(self._server, method, params)
+        except QuestionRefusedError as error:
+            self._refuse(session, request_id, INVALID_PARAMS, str(error))
+            return
+        work = self._handle(session, request_id, method, handler, asked)
         task = asyncio.get_running_loop().create_task(work, name=f"mcp-request:{self._server}")
         self._requests[key] = task
         task.add_done_callback(lambda _: self._requests.pop(key, None))
@@ -200,23 +207,24 @@ class Inbox:
                 else:
                     result = await _outcome(handler, request)
         except TimeoutError:
-            await self._reply(session.refuse(request_id, INTERNAL_ERROR, "nobody answered in time"))
+            await self._reply(lambda: session.refuse(request_id, INTERNAL_ERROR, "nobody answered in time"))
         except Exception:
             logger.exception("the handler for %s of server %s failed", method, self._server)
-            await self._reply(session.refuse(request_id, INTERNAL_ERROR, "the client could not handle this request"))
+            reason = "the client could not handle this request"
+            await self._reply(lambda: session.refuse(request_id, INTERNAL_ERROR, reason))
         else:
-            await self._reply(session.answer(request_id, result))
+            await self._reply(lambda: session.answer(request_id, result))
 
     def _refuse(self, session: Session, request_id: RequestId, code: int, reason: str) -> None:
         if len(self._refusals) >= MAX_EVENTS:
             return
-        task = asyncio.get_running_loop().create_task(self._reply(session.refuse(request_id, code, reason)))
+        task = asyncio.get_running_loop().create_task(self._reply(lambda: session.refuse(request_id, code, reason)))
         self._refusals.add(task)
         task.add_done_callback(self._refusals.discard)
 
-    async def _reply(self, reply: Coroutine[Any, Any, None]) -> None:
+    async def _reply(self, reply: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await reply
+            await reply()
         except (RequestLostError, RequestExpiredError, TypeError, ValueError) as error:
             logger.debug("an answer to server %s was not sent: %s", self._server, error)
 

@@ -63,6 +63,14 @@ class RequestExpiredError(Exception):
         self.stray = stray
 
 
+class RequestUnsendableError(Exception):
+    """The request cannot be written as JSON, for the reason `cause`; nothing was sent."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
 class Listener(Protocol):
     """Who hears what the server sends unasked. Called inside the receive path: enqueue, do not work."""
 
@@ -141,8 +149,7 @@ class Peer:
             tell_cancelled: send `notifications/cancelled` when the caller gives up or the deadline passes.
 
         Raises:
-            AnswerError, AnswerGarbledError, RequestLostError, RequestExpiredError: see there.
-            TypeError, ValueError: the parameters cannot be written as JSON; nothing was sent.
+            AnswerError, AnswerGarbledError, RequestLostError, RequestExpiredError, RequestUnsendableError: see there.
         """
         if self._channel is None or self._fault is not None:
             raise RequestLostError(self._gone())
@@ -162,6 +169,8 @@ class Peer:
                 answer = await pending.future
         except ChannelError as error:
             raise RequestLostError(error.fault) from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise RequestUnsendableError(error) from None
         except TimeoutError:
             if not pending.has_answer:
                 self._give_up(request_id, f"no answer within {timeout:g} s", tell=tell_cancelled)

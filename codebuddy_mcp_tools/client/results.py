@@ -14,6 +14,7 @@ from typing import Any
 
 from codebuddy_mcp_tools.types import JSON, CallResult, PromptMessage, ResourceContent
 
+_URL_SAFE = str.maketrans("-_", "+/")
 INVALID_RESULT = "the server sent an invalid result (the call has run)"
 
 
@@ -129,6 +130,8 @@ def _resource_part(part: dict[str, Any]) -> ResourceContent | None:
     if not isinstance(blob, str):
         return None
     try:
-        return ResourceContent(uri, mime_type or "application/octet-stream", blob=base64.b64decode(blob))
+        # RFC 4648 with line breaks, or in its alphabet for URLs: servers send all of these.
+        data = base64.b64decode("".join(blob.split()).translate(_URL_SAFE), validate=True)
     except (binascii.Error, ValueError):
         return None
+    return ResourceContent(uri, mime_type or "application/octet-stream", blob=data)

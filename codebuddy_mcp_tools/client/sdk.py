@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TextIO
+
+from codebuddy_mcp_tools.types import JSONObject
 
 PROTOCOL_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Revisions of MCP that a session may settle on, oldest first: the SDK's `SUPPORTED_PROTOCOL_VERSIONS`."""
@@ -43,3 +46,57 @@ def client_info() -> dict[str, Any]:
     from importlib.metadata import version  # noqa: PLC0415 - 20 ms, and only a session needs it
 
     return {"name": "codebuddy-mcp-tools", "title": "CodeBuddy MCP tools", "version": version("codebuddy-mcp-tools")}
+
+
+class StreamsClosedError(Exception):
+    """The SDK's transport has ended. The text is one line for people."""
+
+
+class Streams:
+    """The pair of streams of one of the SDK's transports, in plain JSON."""
+
+    def __init__(self, read: Any, write: Any) -> None:
+        self._read = read
+        self._write = write
+
+    async def send(self, message: JSONObject) -> None:
+        """Hand a message to the transport. Raises `StreamsClosedError`."""
+        import anyio  # noqa: PLC0415
+        from mcp.shared.message import SessionMessage  # noqa: PLC0415
+        from mcp.types import JSONRPCMessage  # noqa: PLC0415 - mcp 2 has an adapter in its place
+
+        try:
+            await self._write.send(SessionMessage(JSONRPCMessage.model_validate(message)))
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            raise StreamsClosedError("the server's input is closed") from None
+
+    async def received(self) -> AsyncIterator[dict[str, Any] | Exception]:
+        """The messages that arrive; an exception for one that the SDK could not read. Raises `StreamsClosedError`."""
+        import anyio  # noqa: PLC0415
+
+        try:
+            async for item in self._read:
+                if isinstance(item, Exception):
+                    yield item
+                else:
+                    yield item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            raise StreamsClosedError("the server's output is closed") from None
+
+
+@asynccontextmanager
+async def stdio_streams(
+    command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None, errors: TextIO
+) -> AsyncIterator[Streams]:
+    """Start a process by the SDK and yield its streams; `errors` is a real file and gets its stderr.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
+
+    parameters = StdioServerParameters(
+        command=command, args=list(args), env=dict(env), cwd=cwd, encoding_error_handler="replace"
+    )
+    async with stdio_client(parameters, errlog=errors) as (read, write):
+        yield Streams(read, write)

@@ -208,7 +208,8 @@ class _StdioChannel:
         for line in self._splitter.flush():
             self._take_line(line)
         fault = self._fault(how)
-        self._over.set_result(fault)
+        if not self._over.done():
+            self._over.set_result(fault)
         self._sink.closed(fault)
 
     def _fault(self, how: str) -> TransportFault:
@@ -223,6 +224,8 @@ class _StdioChannel:
         self._shutting_down = True
         if self._last_words is not None:
             self._last_words.cancel()
+        if not self._over.done():
+            self._over.set_result(TransportFault("the session was closed"))
         self._stdin.close()
         await self._process.end(grace)
         self.info.returncode = self._process.returncode

@@ -59,8 +59,8 @@ class ServerHandlers:
     A handler may take its time: other messages of the same server go on meanwhile. It runs on the owner loop.
 
     Attributes:
-        elicitation: `elicitation/create`: `{"message", "requestedSchema"}` or `{"mode": "url", "url", …}` to
-            `{"action": "accept" | "decline" | "cancel", "content"?}`.
+        elicitation: `elicitation/create`: `{"server", "message", "schema"}` or `{"server", "message", "mode": "url",
+            "url"}` (and everything else the server sent) to `{"action": "accept" | "decline" | "cancel", "content"?}`.
         sampling: `sampling/createMessage` to a `CreateMessageResult`.
         roots: `roots/list` to `{"roots": [{"uri", "name"?}]}`.
     """
