@@ -8,6 +8,7 @@ from codebuddy_mcp_tools.policy.approvals import ServerApprovals, needs_approval
 from codebuddy_mcp_tools.policy.audit import AuditLog
 from codebuddy_mcp_tools.policy.effects import effect_of, may_replay, may_run_concurrently
 from codebuddy_mcp_tools.policy.envelope import defang, envelope
+from codebuddy_mcp_tools.policy.exposure import ExposureRules, parse_modifiers
 from codebuddy_mcp_tools.policy.names import Ambiguous, NameTable, NearMisses, fold, normal, visible_name
 from codebuddy_mcp_tools.policy.outbound import OutboundRules, split_user_info, validate_outbound_url_async
 from codebuddy_mcp_tools.policy.permissions import Decision, PermissionPolicy
@@ -25,6 +26,7 @@ __all__ = [
     "AuditLog",
     "Cleaned",
     "Decision",
+    "ExposureRules",
     "NameTable",
     "NearMisses",
     "OutboundRules",
@@ -49,6 +51,7 @@ __all__ = [
     "may_run_concurrently",
     "needs_approval",
     "normal",
+    "parse_modifiers",
     "pending_message",
     "report_shadowing",
     "show",

@@ -8,7 +8,6 @@ Every failure is an answer the model can read; only cancellation and LangGraph's
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -20,14 +19,11 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 from codebuddy_mcp_tools.config import ServerConfig
 from codebuddy_mcp_tools.policy import Decision
 from codebuddy_mcp_tools.tools.arguments import ArgumentChecker
+from codebuddy_mcp_tools.tools.callid import KnowsItsCall, call_id
 from codebuddy_mcp_tools.types import ToolInfo
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.call import CallPath, Reply
-
-_call_id: ContextVar[str | None] = ContextVar("codebuddy_mcp_tool_call_id", default=None)
-"""The id of the tool call that is running. LangChain hands it to `run`, not to `_run`."""
-
 
 class _AnyArguments(BaseModel):
     """Stands for the arguments of any MCP tool where LangChain wants a model class; the real check is ours.
@@ -38,7 +34,7 @@ class _AnyArguments(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class MCPTool(StructuredTool):
+class MCPTool(KnowsItsCall, StructuredTool):
     """One tool of an MCP server.
 
     `args_schema` is the JSON schema that is bound to models; a call is checked against the server's own schema.
@@ -98,29 +94,13 @@ class MCPTool(StructuredTool):
         # StructuredTool would run `invoke` in a thread, because there is no `coroutine` function here.
         return await BaseTool.ainvoke(self, input, config, **kwargs)
 
-    def run(self, tool_input: str | dict[str, Any], *args: Any, tool_call_id: str | None = None, **kwargs: Any) -> Any:
-        token = _call_id.set(tool_call_id)
-        try:
-            return super().run(tool_input, *args, tool_call_id=tool_call_id, **kwargs)
-        finally:
-            _call_id.reset(token)
-
-    async def arun(
-        self, tool_input: str | dict[str, Any], *args: Any, tool_call_id: str | None = None, **kwargs: Any
-    ) -> Any:
-        token = _call_id.set(tool_call_id)
-        try:
-            return await super().arun(tool_input, *args, tool_call_id=tool_call_id, **kwargs)
-        finally:
-            _call_id.reset(token)
-
     # LangChain looks for parameters named `config` and `run_manager`: with none but `**arguments`, an argument of that
     # name reaches the server. The `/` frees `self`. Unannotated, since annotations are resolved at every call.
     def _run(self, /, **arguments):  # type: ignore[no-untyped-def,override]  # noqa: ANN003, ANN202
-        return self._answer(self._path.call_sync(self, arguments, _call_id.get(), ensure_config()))
+        return self._answer(self._path.call_sync(self, arguments, call_id.get(), ensure_config()))
 
     async def _arun(self, /, **arguments):  # type: ignore[no-untyped-def,override]  # noqa: ANN003, ANN202
-        return self._answer(await self._path.call(self, arguments, _call_id.get(), ensure_config()))
+        return self._answer(await self._path.call(self, arguments, call_id.get(), ensure_config()))
 
     def _answer(self, reply: Reply) -> tuple[Any, dict[str, Any] | None]:
         """The pair LangChain wants; a failure as the error message itself, so that it keeps its artifact.
@@ -134,11 +114,11 @@ class MCPTool(StructuredTool):
             return reply.content, reply.artifact
         if self.handle_tool_error is not True:
             raise ToolException(reply.content)
-        call_id = _call_id.get()
-        if call_id is None:
+        running = call_id.get()
+        if running is None:
             return reply.content, reply.artifact
         message = ToolMessage(
-            content=reply.content, artifact=reply.artifact, tool_call_id=call_id, name=self.name, status="error"
+            content=reply.content, artifact=reply.artifact, tool_call_id=running, name=self.name, status="error"
         )
         return message, None
 
