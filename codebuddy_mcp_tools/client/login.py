@@ -141,6 +141,12 @@ def _store(spec: ConnectionSpec) -> TokenStore:
     return TokenStore(spec.tokens_dir, spec.name, remote_config(spec).url)
 
 
+class NativeClient(OAuthClientMetadata):
+    """What we register: a client on a person's own machine (SEP-837)."""
+
+    application_type: str = "native"
+
+
 @asynccontextmanager
 async def interactive_opener(
     spec: ConnectionSpec,
@@ -161,13 +167,13 @@ async def interactive_opener(
     login = StoredLogin(store, redactor, configured_client(settings), fresh=True)
     async with _redirects(spec, settings, login) as listener:
         try:
-            metadata = OAuthClientMetadata(
+            metadata = NativeClient(
                 redirect_uris=[AnyUrl(listener.uri)], client_name=settings.client_name or "codebuddy-mcp-tools"
             )
         except ValidationError:
             raise ConfigError(f"server {spec.name!r}: the OAuth settings cannot be used") from None
         login.redirect_uri = listener.uri
-        browser = _Browser(spec.name, prompt, listener, scope or settings.scope)
+        browser = _Browser(spec.name, prompt, listener, login, scope or settings.scope)
         provider = provider_for(
             spec,
             metadata,
@@ -175,7 +181,6 @@ async def interactive_opener(
             redirect_handler=browser.send,
             callback_handler=browser.answer,
         )
-        browser.issuer = login.expected_issuer
         auth = ServerAuth(provider, login, store, redactor, interactive=True)
 
         def open_channel(sink: Sink) -> AbstractAsyncContextManager[Channel]:
@@ -212,12 +217,14 @@ async def _redirects(
 class _Browser:
     """The person's part of the flow: sends them off, and takes what they come back with."""
 
-    def __init__(self, server: str, prompt: LoginPrompt, listener: RedirectListener, scope: str | None) -> None:
+    def __init__(
+        self, server: str, prompt: LoginPrompt, listener: RedirectListener, login: StoredLogin, scope: str | None
+    ) -> None:
         self._server = server
         self._prompt = prompt
         self._listener = listener
         self._scope = scope
-        self.issuer: Callable[[], str | None] = lambda: None
+        self._login = login
 
     async def send(self, url: str) -> None:
         """Show the URL, then open it."""
@@ -242,8 +249,7 @@ class _Browser:
         return self._accepted(redirect)
 
     def _accepted(self, redirect: Redirect) -> tuple[str, str | None]:
-        issuer = self.issuer()
-        if redirect.issuer is not None and issuer is not None and redirect.issuer.rstrip("/") != issuer.rstrip("/"):
+        if not self._login.accepts_issuer(redirect.issuer):
             raise OAuthFlowError("the answer comes from another authorization server than the one that was asked")
         if redirect.error is not None or redirect.code is None:
             raise OAuthFlowError(f"the authorization server refused: {clean_line(redirect.error or 'no reason', 160)}")

@@ -61,8 +61,10 @@ class RedirectListener:
         self._answer: asyncio.Future[Redirect] = asyncio.get_running_loop().create_future()
 
     def expect(self, state: str) -> None:
-        """Take the answer with this `state`, and no other."""
+        """Take the answer with this `state`, and no other; each authorization has its own."""
         self._state = state
+        if self._answer.done():
+            self._answer = asyncio.get_running_loop().create_future()
 
     def take(self, redirect: Redirect | None) -> bool:
         """Hand over an answer, from the browser or from a person who pasted it; whether it is the awaited one."""

@@ -189,6 +189,8 @@ class ServerAuth(httpx.Auth):
         if "authorization_servers" in document:
             resource = document.get("resource")
             self._context.resource = resource if isinstance(resource, str) else None
+        if "token_endpoint" in document:
+            self._context.note_server(document)
         if "token_endpoint" in document and self._login.is_configured and self._context.client_info is not None:
             methods = document.get("token_endpoint_auth_methods_supported")
             self._context.client_info.token_endpoint_auth_method = _method(self._context.client_info, methods)

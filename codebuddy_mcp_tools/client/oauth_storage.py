@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from mcp.client.auth.oauth2 import OAuthContext
@@ -31,6 +31,20 @@ class LoginContext(OAuthContext):
 
     resource: str | None = None
     """`resource` of the protected resource metadata, as the server wrote it."""
+    issuer: str | None = None
+    """`issuer` of the authorization server's metadata, as it wrote it."""
+    names_issuer: bool = False
+    """Whether the authorization server promises `iss` in its redirects (RFC 9207)."""
+
+    def note_server(self, metadata: Mapping[str, object]) -> None:
+        """Keep what the provider's model drops or respells of an authorization server's metadata."""
+        issuer = metadata.get("issuer")
+        self.issuer = issuer if isinstance(issuer, str) else None
+        self.names_issuer = metadata.get("authorization_response_iss_parameter_supported") is True
+
+    def accepts_issuer(self, named: str | None) -> bool:
+        """Whether a redirect comes from the server that was asked: simple string comparison, as RFC 9207 wants it."""
+        return not self.names_issuer if named is None else named == self.issuer
 
     def get_resource_url(self) -> str:
         """See `OAuthContext`: the URL to name in authorization and token requests (RFC 8707)."""
@@ -80,9 +94,9 @@ class StoredLogin:
         """The authorization server of the stored login, `""` when there is none."""
         return self._store.read()[0]
 
-    def expected_issuer(self) -> str | None:
-        """The authorization server that was discovered, or `None`."""
-        return _issuer(self.context) if self.context is not None else None
+    def accepts_issuer(self, named: str | None) -> bool:
+        """See `LoginContext.accepts_issuer`."""
+        return self.context is not None and self.context.accepts_issuer(named)
 
     @property
     def is_configured(self) -> bool:
