@@ -122,7 +122,7 @@ def reset_approvals(
 
 
 def _known_spelling(session: Session, name: str) -> str:
-    """The configured spelling; what was typed when the server is no longer configured, since its answer may be stored."""
+    """The configured spelling, or what was typed: an answer may be stored about a server that is gone."""
     try:
         return session.server_name(name)
     except UnknownServerError:

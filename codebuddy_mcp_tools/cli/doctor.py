@@ -17,7 +17,7 @@ from codebuddy_mcp_tools.cli.listing import JsonOption, describe, state_of, targ
 from codebuddy_mcp_tools.cli.output import ExitCode, console, print_json, safe, say
 from codebuddy_mcp_tools.cli.session import Session, session_of
 from codebuddy_mcp_tools.config import ServerEntry, placeholders
-from codebuddy_mcp_tools.config.files import first_existing
+from codebuddy_mcp_tools.config.files import first_existing, read_document
 from codebuddy_mcp_tools.config.models import StdioServer
 from codebuddy_mcp_tools.types import Diagnostic, ServerStatus
 
@@ -84,6 +84,7 @@ def _findings(session: Session, servers: Sequence[ServerStatus], rules: Sequence
         if diagnostic.message not in entry_errors:
             where = diagnostic.server or (str(diagnostic.path) if diagnostic.path else "settings")
             yield Finding(diagnostic.severity, where, str(diagnostic), _DIAGNOSTIC_REMEDY[diagnostic.severity])
+    yield from _unread_servers(session)
     for entry in configuration.entries.values():
         yield from findings.check_entry(entry, world)
         yield from findings.check_admission(entry, session.admission(entry))
@@ -122,15 +123,29 @@ def variables_of(entry: ServerEntry, environ: Mapping[str, str]) -> dict[str, st
 
 
 def _files(session: Session) -> Iterator[tuple[str, str]]:
+    """Every file that is looked at, and what came of it."""
     places = session.places
     for label, paths in (("user", places.user), ("project", places.project)):
         chosen = first_existing(paths)
         for path in paths:
-            yield str(path), f"{label}: read" if path == chosen else "not read" if os.path.lexists(path) else "absent"
-    others = [places.legacy, places.workspace_editor, places.user_editor]
-    for other in (*others, *places.project_settings, places.user_settings):
-        if other is not None and other not in (*places.user, *places.project):
+            use = f"{label}: read" if path == chosen else "not read" if os.path.lexists(path) else "absent"
+            yield str(path), f"{use}; local: read" if path == places.legacy and path.exists() else use
+    others = [places.workspace_editor, places.user_editor, *places.project_settings, places.user_settings]
+    for other in others:
+        if other is not None:
             yield str(other), "read" if os.path.lexists(other) else "absent"
+
+
+def _unread_servers(session: Session) -> Iterator[Finding]:
+    """Servers in files that are not read, because another file of the scope comes first."""
+    places = session.places
+    for paths in (places.user, places.project):
+        chosen = first_existing(paths)
+        for path in paths:
+            names = read_document(path).table.get("mcpServers") if path != chosen else None
+            if isinstance(names, Mapping) and names:
+                message = f"its servers are not read, because {chosen} comes first: {', '.join(names)}"
+                yield Finding("warning", str(path), message, f"move them to {chosen}")
 
 
 def _settings(session: Session) -> dict[str, dict[str, Any]]:

@@ -114,5 +114,5 @@ def parse_modifiers(text: str) -> Sequence[str]:
     """
     from codebuddy_mcp_tools.policy.exposure import parse_modifiers as parse  # noqa: PLC0415
 
-    parse(text)
+    parse([text])
     return (text,)

@@ -43,8 +43,8 @@ def test_looking_at_the_configuration_imports_no_langchain(tmp_path):
 
 def test_help_lists_every_command_and_the_exit_codes():
     text = run(sys.executable, "-m", "codebuddy_mcp_tools", "--help", env={"COLUMNS": "200"}).stdout
-    for command in ("add", "add-json", "list", "get", "remove", "approve", "reset-approvals", "status", "tools", "describe",
-                    "search", "call", "doctor", "demo", "login", "logout", "clean"):  # fmt: skip
+    for command in ("add", "add-json", "list", "get", "remove", "approve", "reset-approvals", "status", "tools",
+                    "describe", "search", "call", "doctor", "demo", "login", "logout", "clean"):  # fmt: skip
         assert f" {command} " in text
     assert "3 somebody has to approve something first" in " ".join(text.replace("│", " ").split())
 
