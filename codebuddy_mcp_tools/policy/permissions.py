@@ -143,8 +143,16 @@ class PermissionPolicy:
             Diagnostic("warning", f"{rule.origin}: {show(rule.text)} {problem}")
             for verdict in _STRICTEST_FIRST
             for rule in self._rules[verdict]
-            if (problem := _problem(rule, verdict, known, inventory))
+            if (problem := _problem(rule, verdict, known, inventory) or self._overruled(rule, verdict, known))
         ]
+
+    def _overruled(self, rule: Rule, verdict: Verdict, tools: list[ToolInfo]) -> str | None:
+        """Says so when stricter rules decide for every tool that this one matches."""
+        matched = [tool for tool in tools if self._match(rule, verdict, tool).hit]
+        stricter = _STRICTEST_FIRST[: _STRICTEST_FIRST.index(verdict)]
+        if matched and not rule.everything and all(self.decide(tool).effect in stricter for tool in matched):
+            return "decides nothing: stricter rules match every tool that it matches"
+        return None
 
     def _decide(self, tool: ToolInfo) -> Decision:
         for verdict in _STRICTEST_FIRST:

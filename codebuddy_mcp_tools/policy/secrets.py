@@ -8,6 +8,7 @@ would hide nothing. Redact before cutting a text: half a secret is not recognise
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import re
@@ -79,10 +80,16 @@ class SecretFilter(logging.Filter):
 
     def __init__(self, *redactors: Redactor) -> None:
         super().__init__()
-        self._redactors: weakref.WeakSet[Redactor] = weakref.WeakSet(redactors)
+        self._lock = threading.Lock()
+        self._watched: tuple[weakref.ref[Redactor], ...] = ()
+        for redactor in redactors:
+            self.watch(redactor)
 
     def watch(self, redactor: Redactor) -> None:
-        self._redactors.add(redactor)
+        """Uses this redactor too, for as long as somebody else keeps it."""
+        with self._lock:
+            alive = [known for known in self._watched if known() not in (None, redactor)]
+            self._watched = (*alive, weakref.ref(redactor))
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrites the record in place; never drops one."""
@@ -99,8 +106,10 @@ class SecretFilter(logging.Filter):
         return True
 
     def _safe(self, text: str) -> str:
-        for redactor in list(self._redactors):
-            text = redactor.redact(text)
+        for reference in self._watched:
+            redactor = reference()
+            if redactor is not None:
+                text = redactor.redact(text)
         return hide_url_secrets(_SESSION_ID.sub(rf"\g<1>{MASK}", text))
 
 
@@ -198,6 +207,7 @@ def _spellings(whole: str) -> set[str]:
         encoded = {quote(whole, safe=""), quote(whole), quote_plus(whole), unquote(whole)}
     except UnicodeEncodeError:  # a lone surrogate cannot stand in a URL
         encoded = set()
+    encoded.add(base64.b64encode(whole.encode("utf-8", "replace")).decode("ascii").rstrip("="))  # as Basic sends it
     return {whole, *encoded, json.dumps(whole)[1:-1], json.dumps(whole, ensure_ascii=False)[1:-1], repr(whole)[1:-1]}
 
 

@@ -93,10 +93,10 @@ def read_private(path: Path, *, secret: bool = False) -> bytes | Distrust | None
         return None
     except OSError as error:
         return Distrust(f"{path} cannot be read ({error.strerror or error})")
+    if reason := _distrust(path, os.fstat(descriptor), secret=secret):
+        os.close(descriptor)
+        return Distrust(reason)
     with os.fdopen(descriptor, "rb") as file:
-        info = os.fstat(descriptor)
-        if reason := _distrust(path, info, secret=secret):
-            return Distrust(reason)
         return file.read()
 
 

@@ -267,6 +267,8 @@ def test_the_explanation_names_rules_that_match_and_near_misses() -> None:
         ({"deny": ["mcp__github__delet"]}, "matches no tool"),
         ({"deny": ["mcp__gitlab"]}, "matches no tool"),
         ({"allow": ["mcp__web_search"]}, "grants nothing: the servers web-search, web.search"),
+        ({"allow": ["mcp__github__delete"], "ask": ["mcp__github__delete"]}, "decides nothing: stricter rules"),
+        ({"ask": ["mcp__github__delete"], "deny": ["mcp__github"]}, "decides nothing: stricter rules"),
         ({"tool_permissions": {"delete": "allow"}}, "a bare tool name could be any server's"),
         ({"tool_permissions": {"mcp_github_delet": "deny"}}, "matches no tool"),
     ],
@@ -281,13 +283,17 @@ def test_lint_tells_rules_that_do_nothing(lists: dict[str, list[str]], fragment:
 
 
 def test_lint_is_silent_about_rules_that_work_or_wait_for_their_server() -> None:
-    tools = [tool("github", "delete")]
+    tools = [tool("github", "delete"), tool("github", "get"), tool("time", "now")]
+    deny = ["mcp__github__delete", "mcp__slow__x", "mcp__slow"]
     policy = PermissionPolicy(
-        ["mcp__github"], ["mcp__*"], ["mcp__github__delete", "mcp__slow__x",
-        "mcp__slow"], tool_permissions={"mcp_slow_y": "ask"},
-        servers=["github", "slow"], tools=tools,
-    )  # fmt: skip
+        ["mcp__github"],
+        deny=deny,
+        tool_permissions={"mcp_slow_y": "ask"},
+        servers=["github", "slow", "time"],
+        tools=tools,
+    )
     assert policy.lint(tools) == []
+    assert PermissionPolicy(ask=["mcp__*"], deny=["mcp__github", "mcp__time"], tools=tools).lint(tools) == []
 
 
 _NAMES = st.text(alphabet="abAB_.- éа\u200b", min_size=1, max_size=6)

@@ -35,6 +35,7 @@ from codebuddy_mcp_tools.policy.secrets import (
         ("Bearer HDRSEC", "Authorization: Bearer HDRSEC"),
         ("Bearer HDRSEC", "token HDRSEC was refused"),
         ("Basic dTpwQHNz", "dTpwQHNz"),
+        ("user:p@ssword", "Authorization: Basic dXNlcjpwQHNzd29yZA=="),
         ("a b/c+d&e", f"?k={quote('a b/c+d&e', safe='')}"),
         ("a b/c+d&e", f"?k={quote_plus('a b/c+d&e')}"),
         ("a%20b%2Fc", "a b/c"),
