@@ -44,7 +44,7 @@ _HINTS = {
 
 def fault_of_error(error: Exception, url: httpx.URL | str) -> TransportFault:
     """The fault for an exception that sending a request, or reading its answer, has raised."""
-    where = display_url(str(url))
+    where = display_url(str(_requested(error) or url))
     match error:
         case BlockedURLError():
             return TransportFault(str(error), sent=False, connect=True, retryable=False, blocked=True)
@@ -70,6 +70,14 @@ def fault_of_error(error: Exception, url: httpx.URL | str) -> TransportFault:
             return TransportFault(str(error))
         case _:
             return TransportFault(f"the connection to {where} was lost before the answer")
+
+
+def _requested(error: Exception) -> httpx.URL | None:
+    """The URL that failed, which is another one than ours while a login is refreshed."""
+    try:
+        return error.request.url if isinstance(error, httpx.RequestError) else None
+    except RuntimeError:  # httpx: no request is set
+        return None
 
 
 def _connect_reason(error: Exception) -> tuple[str, bool]:
