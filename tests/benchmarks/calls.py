@@ -26,6 +26,7 @@ from tests.servers.listening import saying_port
 
 CALLERS = 32
 ARGUMENTS = {"text": "hello"}
+ECHO = {"name": "echo", "inputSchema": {"type": "object"}}
 ECHO_SERVER = [sys.executable, "-m", "tests.servers.echo"]
 
 
@@ -87,7 +88,7 @@ async def connections(calls: int) -> list[list[str]]:
     """Connections that a server which answers by SSE sees for each call."""
     rows = []
     for name in ("raw SDK", "this package", "langchain-mcp-adapters"):
-        script = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+        script = {"tools": [ECHO], "calls": {"echo": [{"echo": True}]}}
         with FaultServer(script) as server, server.http() as url:
             async with ways_to_call({"url": url}) as ways:
                 before = _connections(server)

@@ -8,7 +8,7 @@ from codebuddy_mcp_tools.demo.servers.serving import argument_parser, serve
 
 
 def build_server() -> FastMCP[None]:
-    server: FastMCP[None] = FastMCP("echo", log_level="WARNING")
+    server: FastMCP[None] = FastMCP("echo", log_level="CRITICAL")
 
     @server.tool(structured_output=False)
     def echo(text: str) -> str:

@@ -20,10 +20,11 @@ class OnTheTaskList:
     tool_of_server: ClassVar[BaseTool]
 
     @pytest.fixture(autouse=True, scope="class")
-    def provider(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    @classmethod
+    def provider(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         with ToolProvider({"tasks": SERVER}, state_dir=tmp_path_factory.mktemp("state")) as provider:
             tools = {tool.name: tool for tool in provider.get_tools()}
-            request.cls.tool_of_server = tools["mcp__tasks__search_tasks"]
+            cls.tool_of_server = tools["mcp__tasks__search_tasks"]
             yield
 
     @property

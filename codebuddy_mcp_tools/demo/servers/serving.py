@@ -28,7 +28,17 @@ def serve(server: FastMCP[None], transport: str, port: int) -> None:
     import uvicorn  # noqa: PLC0415 - stdio servers must start fast
 
     app = server.streamable_http_app() if transport == "http" else server.sse_app()
-    with socket.create_server(("127.0.0.1", port)) as listener:
+    with _listener(port) as listener:
         sys.stdout.write(f"PORT {listener.getsockname()[1]}\n")
         sys.stdout.flush()
         uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+
+
+def _listener(port: int) -> socket.socket:
+    # Not `socket.create_server`: asyncio turns Nagle's algorithm off only where it reads TCP as the protocol, and an
+    # event stream on a kept connection then waits 40 ms for each acknowledgement.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(256)
+    return listener
