@@ -56,11 +56,15 @@ def parse_modifiers(texts: Iterable[str]) -> tuple[Modifier, ...]:
 def _parse(text: str) -> Modifier:
     match = _MODIFIER.fullmatch(text)
     if match is None:
-        raise ConfigError(f"modifier {text.strip()!r} cannot be read; write Defer(mcp__server__*) or NoDefer(mcp__server__tool)")
+        raise ConfigError(
+            f"modifier {text.strip()!r} cannot be read; write Defer(mcp__server__*) or NoDefer(mcp__server__tool)"
+        )
     kind, pattern = match.groups()
     rules = [parse_rule(part, kind) for part in pattern.split(",") if part.strip()]
     if len(rules) != 1:
-        raise ConfigError(f"modifier {text.strip()!r} names {len(rules) or 'no'} tools; one pattern stands in each modifier")
+        raise ConfigError(
+            f"modifier {text.strip()!r} names {len(rules) or 'no'} tools; one pattern stands in each modifier"
+        )
     if rules[0].problem is not None:
         raise ConfigError(f"modifier {text.strip()!r}: the pattern {rules[0].problem}")
     return Modifier(kind == "Defer", rules[0])

@@ -160,9 +160,7 @@ class ToolCatalog:
 
     # -- what a model is shown -----------------------------------------------------------------------------------
 
-    def levels(
-        self, *, context_window: int | None = None, modifiers: Sequence[str] = ()
-    ) -> dict[str, Exposure]:
+    def levels(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> dict[str, Exposure]:
         """The exposure of every tool, in order.
 
         Args:
