@@ -114,4 +114,3 @@ def _log_to_stderr(verbose: int) -> None:
     if not any(isinstance(handler, _ConsoleHandler) for handler in logger.handlers):
         logger.addHandler(_ConsoleHandler())
     logger.setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG))
-    logger.propagate = False

@@ -54,7 +54,7 @@ def doctor(
     """Check everything: files, settings, variables, approvals, rules, servers. Exit code 1: an error was found."""
     session = session_of(context)
     servers, rules, cost = _ask(session) if connect else ([], [], None)
-    found = list(dict.fromkeys(_findings(session, servers, rules)))
+    found = _distinct(_findings(session, servers, rules))
     if as_json:
         print_json(_as_json(session, servers, found, cost))
     else:
@@ -72,8 +72,13 @@ def _ask(session: Session) -> tuple[list[ServerStatus], list[Diagnostic], dict[s
 
 
 def _cost(provider: ToolProvider) -> dict[str, int]:
-    total = provider.catalog.cost().total
-    return {"full": total.full, "stub": total.stub, "shown": sum(server.context_tokens for server in provider.status())}
+    cost = provider.catalog.cost()
+    return {"full": cost.full, "stub": cost.stub, "shown": cost.shown}
+
+
+def _distinct(found: Iterator[Finding]) -> list[Finding]:
+    """Without what says the same of the same subject again; the first has the better suggestion."""
+    return list({(finding.subject, finding.message): finding for finding in reversed(list(found))}.values())[::-1]
 
 
 def _findings(session: Session, servers: Sequence[ServerStatus], rules: Sequence[Diagnostic]) -> Iterator[Finding]:

@@ -186,7 +186,7 @@ def check_status(status: ServerStatus, config: ServerConfig | None) -> Iterator[
     """What a server that was tried came to."""
     error = status.last_error
     if status.admission is Admission.ADMITTED and error and not status.connected_since:
-        yield Finding("error", status.name, error, _remedy(error, config))
+        yield Finding("error", status.name, error.removeprefix(f"{status.name}: "), _remedy(error, config))
     if status.retry_after is not None:
         message = f"the circuit breaker is {status.breaker.value} for another {status.retry_after:.0f} s"
         yield Finding("warning", status.name, message, "put right what is wrong with the server, then try again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from codebuddy_mcp_tools.cli.output import fail
 from codebuddy_mcp_tools.cli.session import Session
@@ -23,9 +23,13 @@ def find_tool(session: Session, provider: ToolProvider, text: str) -> MCPTool:
     load(provider, _server_in(session, text))
     resolution = provider.catalog.resolve(text)
     if resolution.tool is not None:
-        return cast("MCPTool", resolution.tool)
-    near = f"; did you mean {' or '.join(resolution.near)}?" if resolution.near else ""
-    raise fail(f'no tool is called "{text}"{near}{_silent(provider)}')
+        return resolution.tool
+    if resolution.ambiguous:
+        raise fail(f'"{text}" is the name of several tools; say which: {", ".join(resolution.near)}')
+    near = (
+        f"did you mean {' or '.join(resolution.near[:3])}?" if resolution.near else "codebuddy-mcp search finds tools"
+    )
+    raise fail(f'no tool is called "{text}"; {near}{_silent(provider)}')
 
 
 def _server_in(session: Session, text: str) -> str | None:

@@ -74,8 +74,9 @@ def report(diagnostics: Iterable[Diagnostic]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """A value as JSON on standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+    """A value as JSON on standard output; what does not print is written as an escape, which JSON reads back."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=_plain)
+    typer.echo("".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text))
 
 
 def _plain(value: object) -> Any:

@@ -116,7 +116,7 @@ def row(server: ServerStatus, now: datetime) -> tuple[str, ...]:
         str(server.context_tokens),
         up,
         breaker,
-        server.message or "; ".join(server.warnings),
+        (server.message or "; ".join(server.warnings)).removeprefix(f"{server.name}: "),
     )
 
 

@@ -37,7 +37,7 @@ def list_tools(
     with provider_of(session) as provider:
         tools = [tool for tool in load(provider, name) if hasattr(tool, "info")]
         rows = list(_rows(provider, tools))
-        broken = _tell_broken(provider, name)
+        broken = _is_any_broken(provider, name)
     if as_json:
         print_json(rows)
     else:
@@ -79,18 +79,16 @@ def search(
     session = session_of(context)
     with provider_of(session) as provider:
         load(provider)
-        hits = provider.catalog.search(" ".join(query), limit)
-        known = {tool.name: tool for tool in provider.tools_now()}
-    rows = [
-        {
-            "name": hit.name,
-            "server": hit.server,
-            "tool": hit.tool,
-            "score": round(hit.score, 3),
-            "description": _first_line(known[hit.name].description) if hit.name in known else "",
-        }
-        for hit in hits
-    ]
+        rows: list[dict[str, Any]] = [
+            {
+                "name": hit.name,
+                "server": hit.server,
+                "tool": hit.tool.info.name,
+                "score": round(hit.score, 3),
+                "description": _first_line(hit.tool.info.description),
+            }
+            for hit in provider.catalog.search(" ".join(query), limit)
+        ]
     if as_json:
         print_json(rows)
     elif rows:
@@ -102,9 +100,9 @@ def search(
 
 
 def _rows(provider: ToolProvider, tools: Sequence[MCPTool]) -> Iterator[dict[str, Any]]:
-    cost = provider.catalog.cost()
+    costs = {cost.name: cost for cost in provider.catalog.cost().tools}
     for tool in tools:
-        own = cost.of(tool.name)
+        own = costs[tool.name]
         yield {
             "name": tool.name,
             "server": tool.info.server,
@@ -123,8 +121,6 @@ def _first_line(text: str) -> str:
     return line if len(line) <= 200 else line[:199] + "…"
 
 
-def _tell_broken(provider: ToolProvider, server: str | None) -> bool:
-    broken = [status for status in provider.status() if is_broken(status) and server in (None, status.name)]
-    for status in broken:
-        remark(f"{status.name}: {status.message or status.last_error or status.state.value}", style="red")
-    return bool(broken)
+def _is_any_broken(provider: ToolProvider, server: str | None) -> bool:
+    """Whether a server that was asked for does not run; the log has said why."""
+    return any(is_broken(status) for status in provider.status() if server in (None, status.name))
