@@ -73,9 +73,9 @@ def sane_documents() -> st.SearchStrategy[dict[str, Any]]:
 
 
 _KEYWORDS = """
-type properties required items anyOf oneOf allOf enum const $ref $defs definitions additionalProperties patternProperties
-pattern default description title minimum maxLength exclusiveMinimum format prefixItems if then dependencies nullable
-examples not $id $schema uniqueItems multipleOf $anchor unevaluatedProperties contains
+type properties required items anyOf oneOf allOf enum const $ref $defs definitions additionalProperties
+patternProperties pattern default description title minimum maxLength exclusiveMinimum format prefixItems if then
+dependencies nullable examples not $id $schema uniqueItems multipleOf $anchor unevaluatedProperties contains
 """
 
 
