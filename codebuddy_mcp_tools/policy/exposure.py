@@ -21,6 +21,11 @@ from typing import Literal, Protocol, cast, get_args
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.types import Exposure, ToolInfo
 
+DEFAULT_CONTEXT_WINDOW = 128_000
+"""Tokens, for a model whose profile does not say."""
+AUTO_SHARE = 0.10
+"""Share of the context window that full schemas may take under `auto`."""
+
 ExposureDefault = Literal["auto", "full", "stub", "deferred"]
 
 NEVER_DEFERRED = frozenset({"toolsearch", "describe_tool", "execute_tool"})
@@ -102,7 +107,7 @@ def _checked(pattern: str, kind: str, quoted: str) -> str:
     if not pattern or not re.search(r"[\w*]", pattern):
         raise ConfigError(f"The modifier {quoted!r} names no tool: write for example Defer(mcp__github__*).")
     if kind == "defer" and pattern.lower() in NEVER_DEFERRED:
-        raise ConfigError(f"The modifier {quoted!r} is refused: {pattern} leads to the deferred tools and always stays.")
+        raise ConfigError(f"The modifier {quoted!r} is refused: {pattern} leads to the deferred tools and stays bound.")
     return pattern
 
 
@@ -125,7 +130,7 @@ class ExposureRules:
         self._defer = _matcher(self.modifiers.defer)
         self._no_defer = _matcher(self.modifiers.no_defer)
 
-    def with_modifiers(self, modifiers: str | Sequence[str]) -> ExposureRules:
+    def extended(self, modifiers: str | Sequence[str]) -> ExposureRules:
         """These rules with more modifiers, for one run: a run's Defer never beats a provider's NoDefer."""
         return ExposureRules(self.default, self.modifiers + parse_modifiers(modifiers)) if modifiers else self
 
