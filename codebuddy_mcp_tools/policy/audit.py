@@ -147,7 +147,7 @@ class AuditLog:
                 self._rotate(path, len(line))
                 descriptor = os.open(path, _APPEND, 0o600)
                 info = os.fstat(descriptor)
-            if stat.S_IMODE(info.st_mode) & 0o077:
+            if os.name == "posix" and stat.S_IMODE(info.st_mode) & 0o077:
                 os.fchmod(descriptor, 0o600)
             os.write(descriptor, line)  # one write: lines of several processes do not mix
         finally:
