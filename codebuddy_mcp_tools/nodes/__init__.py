@@ -1,7 +1,7 @@
 """LangGraph nodes: the model node, the tool node, the completion gate, the graph of them, and a middleware.
 
-Policy: permissions are settled for a whole turn before anything of it runs; neighbouring reads run together, everything
-else alone, in the model's order; what happened is told in the order of the calls. State is plain data.
+Policy: permissions are settled for a whole turn before anything of it runs; neighbouring reads run together,
+everything else alone, in the model's order; what happened is told in the order of the calls. State is plain data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A person's answer for the calls of one turn that a rule wants asked about.
 
-One interrupt for the turn, before anything of it runs, in LangChain's human-in-the-loop form, so that LangGraph Studio and
-Agent Chat show it. Answered with `Command(resume={"decisions": [{"type": "approve"}, …]})`, one decision for each request in
-order. `approve` may carry `"scope": "session"`: the tool is not asked about again in this thread.
+One interrupt for the turn, before anything of it runs, in LangChain's human-in-the-loop form, so that LangGraph
+Studio and Agent Chat show it. Answered with `Command(resume={"decisions": [{"type": "approve"}, …]})`, one decision
+for each request in order. `approve` may carry `"scope": "session"`: the tool is not asked about again in this thread.
 """
 
 from __future__ import annotations

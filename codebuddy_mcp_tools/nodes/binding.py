@@ -1,7 +1,7 @@
 """The model node: binds what the state makes visible, and asks the model.
 
-Bound in this order, always the same: the graph's own and core tools, ToolSearch and describe_tool where anything is hidden,
-the provider's visible tools, and last what searches have activated.
+Bound in this order, always the same: the graph's own and core tools, ToolSearch and describe_tool where anything is
+hidden, the provider's visible tools, and last what searches have activated.
 """
 
 from __future__ import annotations

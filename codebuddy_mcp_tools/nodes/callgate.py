@@ -1,7 +1,7 @@
 """First in, first out: the order of a turn where each call arrives by itself, as in `create_agent`.
 
-A call waits for every earlier call that is still open, unless both only read and nothing else stands between them. Calls
-that are refused before they arrive never queue, so nobody waits for them.
+A call waits for every earlier call that is still open, unless both only read and nothing else stands between them.
+Calls that are refused before they arrive never queue, so nobody waits for them.
 """
 
 from __future__ import annotations

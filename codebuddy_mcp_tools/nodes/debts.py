@@ -1,8 +1,8 @@
 """Verification debts: writes that nothing has read back (SideCar page, "Mutation discipline").
 
-A successful write, and a write whose outcome is unknown, is a debt of its server; a later successful read-only call to the
-same server pays all of that server's debts. Failed writes owe nothing, failed reads pay nothing, and only the order of the
-calls counts. This is about mistakes, not about malice: the read-back comes from the same server.
+A successful write, and a write whose outcome is unknown, is a debt of its server; a later successful read-only call
+to the same server pays all of that server's debts. Failed writes owe nothing, failed reads pay nothing, and only
+the order of the calls counts. This is about mistakes, not about malice: the read-back comes from the same server.
 """
 
 from __future__ import annotations
@@ -96,8 +96,7 @@ def reprompt(owed: Sequence[Write], read_back: Callable[[str], str | None]) -> s
             *lines,
             "1. Read each resource back with a read-only tool of the same server.",
             "2. Compare every field you set with what is stored now.",
-            "3. If anything differs, report the mismatch and leave the resource as a draft or unpublished; do not claim "
-            "success.",
+            "3. If anything differs, report it and leave the resource as a draft or unpublished; claim no success.",
             *hints,
         ]
     )

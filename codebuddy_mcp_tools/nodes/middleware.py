@@ -1,13 +1,13 @@
 """`MCPToolsMiddleware`: the same behaviour in LangChain's `create_agent`. Needs the `langchain` extra.
 
-`create_agent` runs every call of a turn in a step of its own, all at the same time; a first-in-first-out gate gives them the
-order that the tool node gives. Permissions are settled in `after_model`, before any call is sent.
+`create_agent` runs every call of a turn in a step of its own, all at the same time; a first-in-first-out gate gives
+them the order that the tool node gives. Permissions are settled in `after_model`, before any call is sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from weakref import WeakValueDictionary
 
 try:
@@ -24,7 +24,7 @@ from codebuddy_mcp_tools.nodes.callgate import CallGate
 from codebuddy_mcp_tools.nodes.debts import settle
 from codebuddy_mcp_tools.nodes.gate import CompletionGate
 from codebuddy_mcp_tools.nodes.schedule import last_ai_message, pending_calls
-from codebuddy_mcp_tools.nodes.state import MCPAgentState, merge_writes
+from codebuddy_mcp_tools.nodes.state import Write, keep_order_union, merge_writes
 from codebuddy_mcp_tools.nodes.streaming import output_deltas
 from codebuddy_mcp_tools.nodes.tool_node import find_tool
 from codebuddy_mcp_tools.nodes.turn import Turn
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 class MCPToolsState(AgentState[Any]):
     """What the middleware adds to an agent's state."""
 
-    activated_tools: MCPAgentState.__annotations__[activated_tools]  # type: ignore[valid-type]
-    unverified_writes: MCPAgentState.__annotations__[unverified_writes]  # type: ignore[valid-type]
-    gate_reprompts: MCPAgentState.__annotations__[gate_reprompts]  # type: ignore[valid-type]
-    approved_calls: MCPAgentState.__annotations__[approved_calls]  # type: ignore[valid-type]
-    approved_tools: MCPAgentState.__annotations__[approved_tools]  # type: ignore[valid-type]
+    activated_tools: NotRequired[Annotated[list[str], keep_order_union]]
+    unverified_writes: NotRequired[Annotated[list[Write], merge_writes]]
+    gate_reprompts: NotRequired[int]
+    approved_calls: NotRequired[Annotated[list[str], keep_order_union]]
+    approved_tools: NotRequired[Annotated[list[str], keep_order_union]]
 
 
 class MCPToolsMiddleware(AgentMiddleware[Any, Any, Any]):

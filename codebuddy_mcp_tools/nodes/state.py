@@ -1,4 +1,4 @@
-"""The state of an agent that uses MCP tools: plain JSON types beside the messages, so that every checkpointer keeps it."""
+"""The state of an agent that uses MCP tools: plain JSON types beside the messages, so every checkpointer keeps it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def keep_order_union(before: Sequence[str] | None, added: Sequence[str] | None) 
 def merge_writes(before: Sequence[Write] | None, update: Sequence[Write] | WritesUpdate | None) -> list[Write]:
     """Apply an update to the unverified writes.
 
-    A mapping adds and clears; a plain list, which is what a subgraph hands to its parent, only adds: a debt is never lost.
+    A mapping adds and clears; a plain list, which is what a subgraph hands to its parent, only adds: a debt is
+    never lost.
     """
     if isinstance(update, Mapping):
         added, cleared = update.get("add", ()), set(update.get("clear", ()))

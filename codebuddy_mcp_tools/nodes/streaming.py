@@ -1,7 +1,8 @@
 """What a watcher of a run sees while a turn goes on.
 
-In `stream_mode="custom"`: `{"type": "mcp_batch_started" | "mcp_batch_finished", "calls": [{"id", "name"}, …]}`, and from the
-tools themselves `mcp_progress` (see `tools/progress.py`). Progress also becomes output deltas of the tool's run.
+In `stream_mode="custom"`: `{"type": "mcp_batch_started" | "mcp_batch_finished", "calls": [{"id", "name"}, …]}`, and
+from the tools themselves `mcp_progress` (see `tools/progress.py`). Progress also becomes output deltas of the
+tool's run.
 """
 
 from __future__ import annotations

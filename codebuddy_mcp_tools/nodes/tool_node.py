@@ -1,7 +1,7 @@
 """`MCPToolNode`: a `ToolNode` for MCP tools, in the right order, with permissions first.
 
-It takes what `ToolNode` takes: a state with messages, a list of messages, a list of tool calls. Tools need not be known when
-the graph is built: a call finds its tool in the provider when it comes.
+It takes what `ToolNode` takes: a state with messages, a list of messages, a list of tool calls. Tools need not be
+known when the graph is built: a call finds its tool in the provider when it comes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class MCPToolNode(Runnable[Any, Any]):
         max_concurrency: how many reads run at the same time; default `settings.max_concurrency`.
         stop_on_error: do not run what follows a failed call of the same turn.
         wrap_tool_call, awrap_tool_call: as for `ToolNode`; they see the tool that was found.
-        batch: `all` runs the whole turn in one step; `next` runs one batch and leaves the rest to the next step, so that a
+        batch: `all` runs the whole turn in one step; `next` runs one batch and leaves the rest to the next step, so
+        that a
             crash or a resume repeats nothing (`build_mcp_agent` uses it).
         handle_tool_errors and other keyword arguments go to `ToolNode`.
     """
@@ -111,9 +112,8 @@ class MCPToolNode(Runnable[Any, Any]):
         request, answer = self._found(request)
         if answer is not None:
             return answer
-        run = execute if self._wrap is None else lambda r: self._wrap(r, execute)  # type: ignore[misc]
         with output_deltas(request):
-            return run(request)
+            return execute(request) if self._wrap is None else self._wrap(request, execute)
 
     async def _acall(self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
         request, answer = self._found(request)
@@ -136,7 +136,8 @@ def find_tool(
 ) -> tuple[ToolCallRequest, Any]:
     """Find the tool a request is about: the request with it, or what to answer instead.
 
-    A deferred tool that nothing has activated is activated and answered with its schema; an unknown name with near misses.
+    A deferred tool that nothing has activated is activated and answered with its schema; an unknown name with near
+    misses.
     """
     call = request.tool_call
     if call["name"] in own:
@@ -189,7 +190,7 @@ class _Step:
         return pending_calls(self._messages)
 
     def begin(self) -> bool:
-        """Settle the permissions of the whole turn; nothing has run before that. `False` when nothing is left to run."""
+        """Settle the permissions of the whole turn, before anything runs. `False` when nothing is left to run."""
         approved = self._value("approved_calls") or ()
         questions = self._turn.questions(self._calls, approved, self._value("approved_tools") or ())
         if questions:

@@ -1,7 +1,7 @@
 """The id of the tool call that is running, for tools that answer with a message or a command of their own.
 
-LangChain hands it to `run` and `arun`, not to `_run` and `_arun`; asking for it as an injected argument would put a name of
-ours among the arguments, and make a plain `tool.invoke({…})` fail.
+LangChain hands it to `run` and `arun`, not to `_run` and `_arun`; asking for it as an injected argument would put a
+name of ours among the arguments, and make a plain `tool.invoke({…})` fail.
 """
 
 from __future__ import annotations

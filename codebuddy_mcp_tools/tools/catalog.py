@@ -1,4 +1,4 @@
-"""`ToolCatalog`: all tools of a provider, how much of each a model is shown, what that costs, and how the rest is found."""
+"""`ToolCatalog`: all tools of a provider, how much of each a model is shown, what that costs, how the rest is found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from langchain_core.tools import BaseTool
 
 from codebuddy_mcp_tools.policy import Ambiguous, ExposureRules, NameTable, NearMisses
-from codebuddy_mcp_tools.policy.exposure import AUTO_SHARE, DEFAULT_CONTEXT_WINDOW
 from codebuddy_mcp_tools.tools.definitions import TokenCounter, bound_text, definition, estimate_tokens, stub
 from codebuddy_mcp_tools.tools.search import Hit, SearchIndex
 from codebuddy_mcp_tools.tools.semantic import SemanticRanks
@@ -18,6 +17,12 @@ from codebuddy_mcp_tools.types import Exposure, ServerStatus
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
+
+
+DEFAULT_CONTEXT_WINDOW = 128_000
+"""Tokens, for a model whose profile does not say."""
+AUTO_SHARE = 0.10
+"""Share of the context window that full schemas may take under `auto`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +103,8 @@ class ToolCatalog:
 
     Args:
         rules: decides the exposure of each tool.
-        call_style: `execute` binds only ToolSearch, describe_tool and execute_tool, so that the tool block never changes.
-        counter: counts the tokens of a text; default characters / 4.
+        call_style: `execute` binds only ToolSearch, describe_tool and execute_tool, so that the tool block never
+        changes. counter: counts the tokens of a text; default characters / 4.
         embeddings: helps the search; optional.
         server_states: the servers' status, for what ToolSearch says of servers that are not there.
         wait_loading: waits up to so many seconds for servers that are connecting.
@@ -164,14 +169,14 @@ class ToolCatalog:
         """The exposure of every tool, in order.
 
         Args:
-            context_window: tokens of the model's window; it decides under `auto`. Default: what was said last, else 128k.
-            modifiers: `Defer(...)`/`NoDefer(...)` of this run.
+            context_window: tokens of the model's window; it decides under `auto`. Default: what was said last, else
+            128k. modifiers: `Defer(...)`/`NoDefer(...)` of this run.
 
         Raises:
             ConfigError: a modifier cannot be read.
         """
         self._window = context_window or self._window
-        rules = self.rules.extended(tuple(modifiers))
+        rules = self.rules.with_modifiers(tuple(modifiers))
         over = rules.default == "auto" and self._full_tokens() > AUTO_SHARE * self._window
         return {name: rules.level(t.info, t.server_config, over_budget=over) for name, t in self._tools.items()}
 
@@ -182,7 +187,8 @@ class ToolCatalog:
         context_window: int | None = None,
         modifiers: Sequence[str] = (),
     ) -> list[BaseTool]:
-        """The tools to bind, in a fixed order; what a search has activated is appended. Names that are gone are skipped.
+        """The tools to bind, in a fixed order; what a search has activated is appended. Names that are gone are
+        skipped.
 
         Raises:
             ConfigError: a modifier cannot be read.
@@ -268,8 +274,8 @@ class ToolCatalog:
         """The best tools for a query, best first.
 
         Args:
-            query: `select:A,B` gives exactly those; `+word` must occur in the server or tool name; the rest is ranked.
-            max_results: how many at the most; `select:` gives all it names.
+            query: `select:A,B` gives exactly those; `+word` must occur in the server or tool name; the rest is
+            ranked. max_results: how many at the most; `select:` gives all it names.
         """
         if query.strip().casefold().startswith("select:"):
             names = query.strip()[len("select:") :].split(",")

@@ -60,8 +60,8 @@ def _tool_search(catalog: ToolCatalog, deferred: Sequence[MCPTool]) -> BaseTool:
         return _answer(catalog, str(query), max_results)
 
     description = (
-        "Find tools that are not loaded yet and load them for the next turn. query: `select:NAME,NAME` loads exactly these; "
-        "`+word` must occur in a server's or tool's name; other words are ranked.\n" + catalogue(deferred)
+        "Find tools that are not loaded yet and load them for the next turn. query: `select:NAME,NAME` loads exactly "
+        "these; `+word` must occur in a server's or tool's name; other words are ranked.\n" + catalogue(deferred)
     )
     properties = {
         "query": {**_TEXT, "description": "what the tool should do, or select:NAME"},

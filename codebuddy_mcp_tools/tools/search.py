@@ -1,17 +1,18 @@
 """An index over tool definitions: BM25F in pure Python, then a second look at the best hits.
 
-First pass: each field of a tool (name, server, title, description, argument names, argument texts) counts with its weight;
-terms are stems; words that mean the same count for less; a word the index does not have is looked up by its character
-trigrams. Second pass, over the best hundred: how much of the query the tool's own name covers, how much of the name the
-query covers, and whether the verbs agree. An exact name comes first in any case.
+First pass: each field of a tool (name, server, title, description, argument names, argument texts) counts with its
+weight; terms are stems; words that mean the same count for less; a word the index does not have is looked up by its
+character trigrams. Second pass, over the best hundred: how much of the query the tool's own name covers, how much
+of the name the query covers, and whether the verbs agree. An exact name comes first in any case.
 
-Servers are added and removed one at a time; what depends on the whole collection is worked out per term when it is asked
-for, and kept until the collection changes.
+Servers are added and removed one at a time; what depends on the whole collection is worked out per term when it is
+asked for, and kept until the collection changes.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import re
 from collections import Counter, defaultdict
@@ -202,7 +203,7 @@ class SearchIndex:
             for other in SYNONYMS.get(term, ()):
                 if other in self._postings and other not in weights:
                     weights[other] = SYNONYM_WEIGHT
-        for left, right in zip(own, own[1:], strict=False):  # "ask codex" finds askcodex
+        for left, right in itertools.pairwise(own):  # "ask codex" finds askcodex
             if left + right in self._postings:
                 weights.setdefault(left + right, 0.7)
         return weights

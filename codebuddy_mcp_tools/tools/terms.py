@@ -13,9 +13,13 @@ _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_A-Za
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _SPECIAL = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ł": "l", "ı": "i"})
 
-STOP_WORDS = frozenset(
-    ["a", "an", "the", "of", "to", "in", "on", "for", "and", "or", "with", "by", "from", "at", "as", "is", "are", "be", "it", "its", "this", "that", "these", "those", "which", "i", "me", "my", "we", "our", "you", "your", "can", "could", "would", "should", "will", "shall", "do", "does", "did", "please", "want", "need", "like", "using", "use", "used", "via", "into", "about", "some", "any", "all", "there", "what", "how", "when", "where", "who", "whom", "whose", "if", "then", "than", "so", "such", "not", "no", "if", "has", "have", "had", "was", "were", "been", "being", "them", "they", "he", "she", "his", "her", "their", "let", "us", "also", "just", "only", "more", "most", "very", "tool", "tools", "mcp", "server", "given"]
-)
+_STOP_WORDS = """
+a an the of to in on for and or with by from at as is are be it its this that these those which i me my we our
+you your can could would should will shall do does did please want need like using use used via into about
+some any all there what how when where who whom whose if then than so such not no if has have had was were
+been being them they he she his her their let us also just only more most very tool tools mcp server given
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 _SYNONYMS = (
     "create add new make insert",
