@@ -5,10 +5,10 @@ One chain decides for one tool, and the first link that has an opinion wins:
     NoDefer(...) > Defer(...) > the tool's `defer_loading` > the server's `defer_loading`
         > `alwaysLoad` in the configuration > `_meta["anthropic/alwaysLoad"]` of the tool > the provider's default
 
-Everything that says "do not defer" means `full`: somebody asked for the schema to be there. The default `auto` is `full`
-as long as the schemas fit the budget and `deferred` beyond it; whether they fit is measured by the catalogue, which
-knows their sizes. `Defer`/`NoDefer` and `defer_loading` are CodeBuddy Code's ("Deferred Loading"), `alwaysLoad` is SideCar's
-("Lazy tool schemas").
+Everything that says "do not defer" means `full`: somebody asked for the schema to be there. The default `auto` is
+`full` as long as the schemas fit the budget and `deferred` beyond it; whether they fit is measured by the catalogue,
+which knows their sizes. `Defer`/`NoDefer` and `defer_loading` are CodeBuddy Code's ("Deferred Loading"), `alwaysLoad`
+is SideCar's ("Lazy tool schemas").
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Modifiers:
 def parse_modifiers(text: str | Iterable[str]) -> Modifiers:
     """Read `"default,Defer(mcp__github__*),NoDefer(mcp__time__now)"`, or a sequence of such texts.
 
-    A pattern is `mcp__server`, `mcp__server__tool`, `server.tool` or a bare tool name, with `*` for any run of characters;
-    case does not matter and every other symbol counts as `_`. One pair of brackets may hold several, by commas.
-    `default` stands for "what is bound anyway" and changes nothing.
+    A pattern is `mcp__server`, `mcp__server__tool`, `server.tool` or a bare tool name, with `*` for any run of
+    characters; case does not matter and every other symbol counts as `_`. One pair of brackets may hold several, by
+    commas. `default` stands for "what is bound anyway" and changes nothing.
 
     Raises:
         ConfigError: the text holds something else; the message quotes it.
