@@ -188,7 +188,7 @@ class ConfiguredServer:
         return replace(
             status,
             state=snapshot.state,
-            message=self.reason or (None if connected else self.problem or snapshot.last_error),
+            message=self.reason or (None if connected else self.problem or snapshot.last_error or self._waiting()),
             last_error=snapshot.last_error or self.problem,
             last_error_at=snapshot.last_error_at or self.problem_at,
             attempts=snapshot.attempts,
@@ -199,6 +199,10 @@ class ConfiguredServer:
             pid=snapshot.pid,
             stderr_tail=snapshot.stderr_tail,
         )
+
+    def _waiting(self) -> str | None:
+        is_loading = self.loading is not None and not self.loading.done()
+        return f"{self.name}: still connecting" if is_loading else None
 
     def _warnings(self) -> tuple[str, ...]:
         of_list = self.listing.problems if self.listing else ()

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 MAX_SESSIONS = 32
 """Sessions one server may have at the same time, where threads have their own; the one unused longest is closed."""
-WAIT_MARGIN = 1.05
+WAIT_SHARE, WAIT_SECONDS = 0.05, 0.5
 """Callers wait for a server's start timeout and a little more: the timeout itself should be what they hear of."""
 
 
@@ -266,7 +266,11 @@ class MCPService:
         elif not was_down:
             config = server.entry.config
             limit = (config.start_timeout_s if config else None) or self.settings.start_timeout_ms / 1000
-            await asyncio.wait({loading, failed}, timeout=limit * WAIT_MARGIN, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {loading, failed},
+                timeout=limit + max(WAIT_SHARE * limit, WAIT_SECONDS),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
 
     async def _fetch(self, server: ConfiguredServer, *, refresh: bool) -> None:
         try:

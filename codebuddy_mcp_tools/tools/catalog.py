@@ -176,7 +176,7 @@ class ToolCatalog:
             ConfigError: a modifier cannot be read.
         """
         self._window = context_window or self._window
-        rules = self.rules.with_modifiers(tuple(modifiers))
+        rules = self.rules.extended(tuple(modifiers))
         over = rules.default == "auto" and self._full_tokens() > AUTO_SHARE * self._window
         return {name: rules.level(t.info, t.server_config, over_budget=over) for name, t in self._tools.items()}
 
