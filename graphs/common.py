@@ -1,6 +1,6 @@
 """What the three applications share: one provider for the whole process, and the model.
 
-Environment variables: `MCP_AGENT_MODEL` (`provider:name`, for LangChain's `init_chat_model`; without it a scripted model plays
+Environment variables: `MCP_AGENT_MODEL` (`provider:name`, for `init_chat_model`; without it a scripted model plays
 its part), `MCP_AGENT_WORKSPACE` (a folder with a `.mcp.json`; without it the two servers that ship with the package).
 
 Importing starts no server: the first run does. The provider outlives every graph that a server builds from it.
