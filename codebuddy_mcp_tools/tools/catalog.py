@@ -279,8 +279,9 @@ class ToolCatalog:
         """
         if query.strip().casefold().startswith("select:"):
             names = query.strip()[len("select:") :].split(",")
-            tools = [t for t in (self.resolve(name).tool for name in names if name.strip()) if t is not None]
-            return [SearchHit(t.name, t.info.server, t, 1.0, {}) for t in dict.fromkeys(tools)]
+            found = (self.resolve(name).tool for name in names if name.strip())
+            chosen = {tool.name: tool for tool in found if tool is not None}
+            return [SearchHit(name, tool.info.server, tool, 1.0, {}) for name, tool in chosen.items()]
         required = [word[1:] for word in query.split() if word.startswith("+") and len(word) > 1]
         rest = " ".join(word for word in query.split() if not word.startswith("+"))
         hits = self._index.search(rest, max(max_results, 50 if self._semantic else 0), required=required)
