@@ -25,12 +25,15 @@ import httpcore
 import httpx
 
 from codebuddy_mcp_tools.client.body import ACCEPT_ENCODING, MAX_BODY, BodyRefusedError, bounded
+from codebuddy_mcp_tools.client.connections import Connections, Release
+from codebuddy_mcp_tools.client.sockets import AsyncioBackend
 from codebuddy_mcp_tools.errors import BlockedURLError
 from codebuddy_mcp_tools.policy.outbound import OutboundRules, Resolver, system_resolver
 
 KEEPALIVE = 4.0
 """Seconds an idle connection is kept: uvicorn and node close theirs after 5; a request must not meet that moment."""
 MAX_CONNECTIONS = 64
+"""Connections to one proxy."""
 
 _ERRORS: Mapping[type[Exception], type[httpx.TransportError]] = {
     httpcore.ConnectTimeout: httpx.ConnectTimeout,
@@ -77,7 +80,7 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
     ) -> None:
         self._rules = rules
         self._resolver = resolver
-        self._network = network or httpcore.AnyIOBackend()
+        self._network = network or AsyncioBackend()
 
     async def connect_tcp(
         self,
@@ -113,8 +116,9 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
 
 
 class _Body(httpx.AsyncByteStream):
-    def __init__(self, response: httpcore.Response) -> None:
+    def __init__(self, response: httpcore.Response, release: Release) -> None:
         self._response = response
+        self._release = release
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         with _httpx_errors():
@@ -123,7 +127,14 @@ class _Body(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         with _httpx_errors():
-            await self._response.aclose()
+            try:
+                await self._response.aclose()
+            finally:
+                await self._release()
+
+
+async def _nothing() -> None:
+    """What there is to release after a request through a proxy, whose connections are httpcore's."""
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
@@ -147,10 +158,14 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self._resolver = resolver
         self._ssl_context = ssl_context or functools.partial(shared_ssl_context, trust_env=rules.trust_env)
         self._max_body = max_body
-        self._pools: dict[tuple[str, str | None], httpcore.AsyncConnectionPool] = {}
+        self._checked: str | None = None
+        self._connections = Connections(PinnedBackend(rules, resolver), keepalive=KEEPALIVE)
+        self._proxies: dict[str, httpcore.AsyncHTTPProxy] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self._rules.check_url(request.url)
+        if (text := str(request.url)) != self._checked:  # parsing it again would be a tenth of a small request
+            self._rules.check_url(text)
+            self._checked = text
         if not isinstance(request.stream, httpx.AsyncByteStream):
             raise TypeError("an asynchronous request has an asynchronous body")
         url = request.url
@@ -162,9 +177,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             extensions=request.extensions,
         )
         with _httpx_errors():
-            answer = await self._pool(url).handle_async_request(inner)
+            answer, release = await self._send(inner, url)
         response = httpx.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions
+            answer.status, headers=answer.headers, stream=_Body(answer, release), extensions=answer.extensions
         )
         try:
             return bounded(response, self._max_body)
@@ -172,36 +187,32 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             await response.aclose()
             raise
 
-    def _pool(self, url: httpx.URL) -> httpcore.AsyncConnectionPool:
-        proxy = _proxy_for(url) if self._rules.trust_env else None
-        key = (url.scheme, proxy)
-        if key not in self._pools:
-            self._pools[key] = self._open_pool(url.scheme, proxy)
-        return self._pools[key]
-
-    def _open_pool(self, scheme: str, proxy: str | None) -> httpcore.AsyncConnectionPool:
+    async def _send(self, request: httpcore.Request, url: httpx.URL) -> tuple[httpcore.Response, Release]:
         # No context for http://: it would cost 15 ms that nobody needs.
-        context = self._ssl_context() if scheme == "https" else None
+        context = self._ssl_context() if url.scheme == "https" else None
+        proxy = _proxy_for(url) if self._rules.trust_env else None
         if proxy is None:
-            return httpcore.AsyncConnectionPool(
-                ssl_context=context,
+            return await self._connections.send(request, context)
+        return await self._proxy(proxy).handle_async_request(request), _nothing
+
+    def _proxy(self, proxy: str) -> httpcore.AsyncHTTPProxy:
+        if proxy not in self._proxies:
+            parsed = httpx.URL(proxy)
+            self._proxies[proxy] = httpcore.AsyncHTTPProxy(
+                proxy_url=str(parsed.copy_with(username=None, password=None)),
+                proxy_auth=(parsed.username, parsed.password) if parsed.userinfo else None,
+                ssl_context=self._ssl_context(),
                 max_connections=MAX_CONNECTIONS,
                 keepalive_expiry=KEEPALIVE,
-                network_backend=PinnedBackend(self._rules, self._resolver),
+                network_backend=AsyncioBackend(),
             )
-        parsed = httpx.URL(proxy)
-        return httpcore.AsyncHTTPProxy(
-            proxy_url=str(parsed.copy_with(username=None, password=None)),
-            proxy_auth=(parsed.username, parsed.password) if parsed.userinfo else None,
-            ssl_context=context,
-            max_connections=MAX_CONNECTIONS,
-            keepalive_expiry=KEEPALIVE,
-        )
+        return self._proxies[proxy]
 
     async def aclose(self) -> None:
-        for pool in self._pools.values():
-            await pool.aclose()
-        self._pools.clear()
+        await self._connections.aclose()
+        for proxy in self._proxies.values():
+            await proxy.aclose()
+        self._proxies.clear()
 
 
 def _proxy_for(url: httpx.URL) -> str | None:
