@@ -19,7 +19,17 @@ _SECRET_NAME = re.compile(
 )
 _FLAG = re.compile(r"(--?[A-Za-z][\w.-]*)(?:([=:])(.*))?", re.DOTALL)
 _ASSIGNMENT = re.compile(r"([A-Za-z_][\w.-]*)([=:])(.*)", re.DOTALL)
-_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S+")
+_LONGEST = 2_000
+_SHOWN = 200
+_CARRIERS = frozenset({"-H", "-e", "-u", "--env", "--user"})
+"""Flags that take `NAME=VALUE`, `Name: value` or `user:password`."""
+_GLUED = re.compile(r"(-[eH]\w+)[=:]")
+_INSIDE = re.compile(
+    r"(?i)((?:token|secret|passw(?:or)?d|pwd|api[-_]?key)[\w-]{0,20}[\"']?\s{0,3}[=:]\s{0,3}[\"']?|\bbearer\s{1,3})"
+    r"[^\s;,&\"'}*]+"
+)
+"""A credential inside a longer text: a connection string, a JSON object."""
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,30}://\S+")
 _KNOWN_TOKENS = re.compile(
     r"(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|AIza|eyJ[\w-]{10,}\.|npm_|pypi-|hf_|ATATT)[\w.=-]{6,}"
 )
@@ -63,16 +73,20 @@ def display_args(args: Sequence[str]) -> tuple[str, ...]:
 
 
 def _display_arg(arg: str) -> tuple[str, bool]:
+    """The argument as it is shown, and whether the next one is a credential."""
+    if len(arg) > _LONGEST:  # some patterns below are quadratic in the worst case
+        return f"{_display_arg(arg[:_SHOWN])[0]}… ({len(arg):,} characters)", False
     flag = _FLAG.fullmatch(arg)
-    if flag and is_secret_name(flag[1].lstrip("-")):
+    if flag and (is_secret_name(flag[1].lstrip("-")) or flag[1] in _CARRIERS):
         return (f"{flag[1]}{flag[2]}{MASK}", False) if flag[2] else (arg, True)
-    if arg in ("-H", "-e", "--env"):
-        return arg, True
+    if glued := _GLUED.match(arg):
+        return f"{glued[1]}={MASK}", False
     assignment = _ASSIGNMENT.fullmatch(arg)
     if assignment and is_secret_name(assignment[1]) and not assignment[3].startswith("//"):
         return f"{assignment[1]}{assignment[2]}{MASK}", False
-    masked = _URL.sub(lambda match: display_url(match[0]), arg)
-    return _KNOWN_TOKENS.sub(MASK, masked), False
+    text = _URL.sub(lambda match: display_url(match[0]), arg)
+    text = _INSIDE.sub(lambda match: match[1] + MASK, text)
+    return _KNOWN_TOKENS.sub(MASK, text), False
 
 
 def display_command(command: str, args: Sequence[str] = ()) -> str:

@@ -36,6 +36,11 @@ def test_a_url_is_shown_without_its_private_parts(url, shown):
         (["API_KEY=SEC"], ["API_KEY=***"]),
         (["https://u:SEC@h/x?k=SEC"], ["https://***@h/x?***"]),
         (["postgresql://u:SEC@localhost:5432/db"], ["postgresql://***@localhost:5432/db"]),
+        (["--env=TOKEN=SEC", "-eTOKEN=SEC"], ["--env=***", "-eTOKEN=***"]),
+        (["-u", "me:SEC"], ["-u", "***"]),
+        (["Server=h;Uid=me;Password=SEC;Port=1"], ["Server=h;Uid=me;Password=***;Port=1"]),
+        (['{"apiKey": "SEC", "port": 1}'], ['{"apiKey": "***", "port": 1}']),
+        (["Bearer SEC"], ["Bearer ***"]),
         (["ghp_abcdefghij0123456789"], ["***"]),
         (["-p", "127.0.0.1:8085:8085"], ["-p", "127.0.0.1:8085:8085"]),
     ],
@@ -46,3 +51,10 @@ def test_arguments_that_carry_credentials_are_masked(args, shown):
 
 def test_a_command_line_is_quoted_so_that_its_parts_can_be_told_apart():
     assert display_command("my tool", ["a b", "", 'q"q']) == '"my tool" "a b" "" "q\\"q"'
+
+
+@pytest.mark.parametrize("piece", ["token", "-", "a-", "api_key ", "http://", "bearer ", "x", "\\", '"'])
+def test_an_endless_argument_is_cut(piece):
+    [shown] = display_args([piece * 1_000_000])
+    assert len(shown) < 2_000
+    assert "characters)" in shown
