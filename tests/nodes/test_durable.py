@@ -120,15 +120,16 @@ async def test_activation_stays_in_its_thread_and_survives_there(tmp_path):
     search = {"name": "ToolSearch", "args": {"query": "select:mcp__s__read"}, "id": "1", "type": "tool_call"}
     with FaultServer({"tools": TOOLS}) as server:
         async with provider_of(server, tmp_path, toolExposure="deferred") as provider:
-            model = ScriptedChatModel(turns=[turn(search), turn(call("read", "2")), "done", "hello", "again"])
-            agent = build_mcp_agent(model, provider).compile(checkpointer=InMemorySaver())
+            saver = InMemorySaver()
+            model = ScriptedChatModel(turns=[turn(search), turn(call("read", "2")), "done", "again"])
+            agent = build_mcp_agent(model, provider).compile(checkpointer=saver)
             state = await agent.ainvoke(GO, CONFIG)
             assert state["activated_tools"] == ["mcp__s__read"]
             assert [m.status for m in state["messages"] if isinstance(m, ToolMessage)] == ["success"] * 2
-            other = await agent.ainvoke(GO, {"configurable": {"thread_id": "other"}})
-            assert not other.get("activated_tools")
             again = await agent.ainvoke({"messages": [HumanMessage("more")]}, CONFIG)
             assert again["activated_tools"] == ["mcp__s__read"]
+            other = build_mcp_agent(ScriptedChatModel(turns=["hello"]), provider).compile(checkpointer=saver)
+            assert not (await other.ainvoke(GO, {"configurable": {"thread_id": "other"}})).get("activated_tools")
     first, after_search, *_ = ([t["name"] for t in bound] for bound in map(_names, model.bound))
     assert after_search == [*first, "mcp__s__read"]
 

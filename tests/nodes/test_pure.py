@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from typing import Any
 
@@ -33,7 +34,7 @@ def test_batches_keep_the_order_and_only_neighbouring_reads_share_one(kinds):
     found = batches(calls, lambda c: c["name"] == "r")
     assert [c for batch in found for c in batch] == calls
     assert all(len(batch) == 1 or {c["name"] for c in batch} == {"r"} for batch in found)
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in itertools.pairwise(found):
         assert "w" in {before[-1]["name"], after[0]["name"]}
 
 
@@ -46,18 +47,19 @@ def test_an_id_used_twice_is_pending_until_both_are_answered():
 
 
 async def test_the_gate_lets_neighbouring_reads_overlap_and_makes_everything_else_wait_its_turn():
-    gate, log, go = CallGate(), [], asyncio.Event()
+    gate, log, go, both = CallGate(), [], asyncio.Event(), asyncio.Event()
 
     async def run(name: str, *, read_only: bool) -> None:
         async with gate.aenter(read_only=read_only):
             log.append(f"+{name}")
+            if len(log) == 2:
+                both.set()
             await go.wait()
             log.append(f"-{name}")
 
     names = [("r1", True), ("r2", True), ("w1", False), ("r3", True), ("w2", False)]
     tasks = [asyncio.create_task(run(name, read_only=ro)) for name, ro in names]
-    while log != ["+r1", "+r2"]:
-        await asyncio.sleep(0)
+    await both.wait()
     go.set()
     await asyncio.gather(*tasks)
     assert log == ["+r1", "+r2", "-r1", "-r2", "+w1", "-w1", "+r3", "-r3", "+w2", "-w2"]
