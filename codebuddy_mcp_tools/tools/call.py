@@ -101,6 +101,7 @@ class CallPath:
         approval_handler: asked for calls whose rule says `ask` and that no node has had approved.
         on_progress: called with `(progress, total, message, server, tool)` while a call runs.
         thread_sessions: servers that get a session of their own for each LangGraph thread.
+        schema_of: the definition of a tool whose schema the model has not been shown, to be added to a failure.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class CallPath:
         approval_handler: ApprovalHandler | None = None,
         on_progress: Callable[..., Awaitable[None]] | None = None,
         thread_sessions: frozenset[str] = frozenset(),
+        schema_of: Callable[[MCPTool], str | None] = lambda tool: None,  # noqa: ARG005
     ) -> None:
         self._service = service
         self._permissions = permissions
@@ -121,6 +123,7 @@ class CallPath:
         self._approval_handler = approval_handler
         self._on_progress = on_progress
         self._thread_sessions = thread_sessions
+        self._schema_of = schema_of
 
     def decide(self, tool: ToolInfo) -> Decision:
         """What the permission rules say of a tool now."""
@@ -147,6 +150,7 @@ class CallPath:
         except MCPToolsError as error:
             reply = self._failed(call, error)
         if reply.command is None:
+            self._teach(call, reply)
             self._audit(call, Outcome(reply.artifact["outcome"]), reply)
         return reply
 
@@ -247,6 +251,16 @@ class CallPath:
             "effect": call.effect.value,
             "outcome": outcome.value,
         }
+
+    def _teach(self, call: Call, reply: Reply) -> None:
+        """A failed call of a tool that the model knows by name only gets the schema, behind the result's envelope."""
+        schema = self._schema_of(call.tool) if reply.is_error else None
+        if schema is None:
+            return
+        if isinstance(reply.content, str):
+            reply.content = f"{reply.content}\n{schema}"
+        else:
+            reply.content = [*reply.content, {"type": "text", "text": schema}]
 
     # -- failures ------------------------------------------------------------------------------------------------
 

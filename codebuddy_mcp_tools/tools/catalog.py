@@ -178,7 +178,11 @@ class ToolCatalog:
         self._window = context_window or self._window
         rules = self.rules.extended(tuple(modifiers))
         over = rules.default == "auto" and self._full_tokens() > AUTO_SHARE * self._window
-        return {name: rules.level(t.info, t.server_config, over_budget=over) for name, t in self._tools.items()}
+        levels = {name: rules.level(t.info, t.server_config, over_budget=over) for name, t in self._tools.items()}
+        for name, level in levels.items():
+            # What a provider's own tool search goes by (ProviderToolSearchMiddleware).
+            self._tools[name].extras = {"defer_loading": level is Exposure.DEFERRED}
+        return levels
 
     def visible(
         self,

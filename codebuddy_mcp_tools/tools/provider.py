@@ -23,12 +23,14 @@ from codebuddy_mcp_tools.policy import ExposureRules, PermissionPolicy
 from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
 from codebuddy_mcp_tools.tools.call import CallPath
 from codebuddy_mcp_tools.tools.catalog import ToolCatalog
+from codebuddy_mcp_tools.tools.definitions import definition
 from codebuddy_mcp_tools.tools.interop import interceptor_chain, progress_callback, report_log
 from codebuddy_mcp_tools.tools.limits import OutputLimits
 from codebuddy_mcp_tools.tools.prompts import check_arguments, find_command, slash_command, to_messages
 from codebuddy_mcp_tools.tools.reader import make_reader
 from codebuddy_mcp_tools.tools.resources import to_blob
 from codebuddy_mcp_tools.tools.spill import SpillStore
+from codebuddy_mcp_tools.tools.tool import MCPTool
 from codebuddy_mcp_tools.tools.toolset import Filter, Toolset, everything
 from codebuddy_mcp_tools.types import ResourceInfo, ServerStatus, SlashCommand
 
@@ -124,6 +126,7 @@ class ToolProvider:
             approval_handler=self._approval_handler,
             on_progress=progress_callback(self._callbacks),
             thread_sessions=self._thread_sessions,
+            schema_of=self._schema_if_hidden,
         )
         self.catalog = ToolCatalog(
             rules=ExposureRules(settings.tool_exposure, (*settings.defer, *self._defer)),
@@ -134,6 +137,9 @@ class ToolProvider:
             wait_loading=self._wait_loading,
         )
         self._unsubscribe = self._service.subscribe(self._on_event)
+
+    def _schema_if_hidden(self, tool: MCPTool) -> str | None:
+        return definition(tool) if self.catalog.is_hidden(tool.name) else None
 
     # -- tools ---------------------------------------------------------------------------------------------------
 
