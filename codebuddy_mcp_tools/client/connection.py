@@ -111,6 +111,7 @@ class MCPClient:
         self._inbox = Inbox(
             spec.name,
             self._handlers,
+            self._redactor,
             on_event=self._on_event,
             on_over=self._link.session_over,
             on_tools_changed=self._cache.invalidate,
@@ -246,7 +247,7 @@ class MCPClient:
             lambda: self._asker.ask(
                 "tools/call",
                 params,
-                what=f"tool {shown(tool)}",
+                what=f"tool {tool[:80]!r}",
                 timeout=self.spec.timeouts.call if timeout is None else timeout,
                 replayable=replayable,
                 headers=headers,

@@ -18,7 +18,7 @@ from codebuddy_mcp_tools.client.backoff import Sleep
 from codebuddy_mcp_tools.client.peer import METHOD_NOT_FOUND, RequestExpiredError, RequestLostError
 from codebuddy_mcp_tools.client.questions import QuestionRefusedError, question
 from codebuddy_mcp_tools.client.session import Session
-from codebuddy_mcp_tools.client.transport import RequestId, TransportFault
+from codebuddy_mcp_tools.client.transport import Redacts, RequestId, TransportFault
 from codebuddy_mcp_tools.client.values import ClientEvent, EventKind, Handler, ServerHandlers
 from codebuddy_mcp_tools.policy.text import clean_line
 from codebuddy_mcp_tools.types import JSON, JSONObject
@@ -61,6 +61,7 @@ class Inbox:
         self,
         server: str,
         handlers: ServerHandlers,
+        redactor: Redacts,
         *,
         on_event: Callable[[ClientEvent], Any] | None,
         on_over: Callable[[Session, TransportFault], None],
@@ -69,6 +70,7 @@ class Inbox:
         sleep: Sleep,
     ) -> None:
         self._server = server
+        self._redactor = redactor
         self._handlers = handlers
         self._on_event = on_event
         self._on_over = on_over
@@ -147,7 +149,8 @@ class Inbox:
         """See `session.SessionListener`."""
         level = logging.DEBUG if id(session) in self._noisy_sessions else logging.WARNING
         self._noisy_sessions = {id(session)}
-        logger.log(level, "server %s sent something that is no MCP message: %s", self._server, clean_line(text))
+        shown = clean_line(self._redactor.redact(text))
+        logger.log(level, "server %s sent something that is no MCP message: %s", self._server, shown)
 
     def on_closed(self, session: Session, fault: TransportFault) -> None:
         """See `session.SessionListener`."""

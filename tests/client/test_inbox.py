@@ -224,14 +224,14 @@ async def test_when_the_session_ends_its_questions_end(client_of: MakeClient) ->
 
 async def test_time_that_a_person_takes_does_not_count_against_the_call(client_of: MakeClient) -> None:
     async def person(_: Mapping[str, Any]) -> dict[str, Any]:
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(1.3)
         return {"action": "accept", "content": {}}
 
     script = {"calls": {"t": [{"request": {"method": "elicitation/create", "params": ASK}}, {"text": "done"}]}}
     with FaultServer(script) as server:
         client = client_of(server, handlers=ServerHandlers(elicitation=person))
         await client.connect()
-        result = await client.call_tool("t", {}, timeout=0.3)
+        result = await client.call_tool("t", {}, timeout=1.0)
     assert result.content[0]["text"] == "done"
     assert client.breaker.failures == 0
 

@@ -96,6 +96,7 @@ def test_synchronous_code_uses_the_same_session(client: MCPClient, server: Fault
 
 def test_an_interrupted_loop_leaves_the_session_to_the_others(client: MCPClient, server: FaultServer) -> None:
     async def give_up() -> None:
+        await client.connect()
         async with asyncio.timeout(0.2):
             await client.call_tool("wait", {})
 

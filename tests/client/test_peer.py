@@ -307,10 +307,10 @@ async def test_a_listener_for_progress_that_fails_loses_no_result(peer: Peer) ->
 
 async def test_while_a_person_is_asked_the_deadline_stands_still(peer: Peer) -> None:
     channel = attached(peer, x=silence)
-    task = asyncio.create_task(ask(peer, timeout=0.05))
+    task = asyncio.create_task(ask(peer, timeout=0.5))
     await started(task, channel)
     with peer.clock_stopped():
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.7)
         assert not task.done()
     channel.reply({"id": 0}, "answered")
     assert await task == "answered"
