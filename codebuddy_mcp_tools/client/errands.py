@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from codebuddy_mcp_tools.client.transport import RequestId
 from codebuddy_mcp_tools.types import JSONObject
+
+logger = logging.getLogger(__name__)
 
 
 class Errands:
@@ -21,8 +24,13 @@ class Errands:
         """Run `work`, which handles its own failures."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("an errand failed unexpectedly", exc_info=error)
 
     def start_request(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> None:
         """Run the errand of one request of ours, so that `abandon` finds it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from codebuddy_mcp_tools.client.events import Event, EventParser
 from codebuddy_mcp_tools.client.http_faults import fault_of_error, fault_of_status, parse_object
 from codebuddy_mcp_tools.client.origin import DRAIN_SECONDS, HTTP_ERRORS, Origin, finish
 from codebuddy_mcp_tools.client.transport import ChannelError, RequestId, Sink, TransportFault
+
+logger = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
 EVENTS_TYPE = "text/event-stream"
@@ -130,6 +133,9 @@ class Exchange:
             self._garbled(str(error))
         except HTTP_ERRORS as error:
             self._fail(fault_of_error(error, self._origin.url))
+        except Exception as error:  # a fault of ours must not leave somebody waiting
+            logger.exception("an exchange failed unexpectedly")
+            self._fail(TransportFault(f"unexpected failure ({type(error).__name__}); see the log"))
 
     async def _post(self) -> None:
         headers = {**POST_HEADERS, **self._headers, **self._session.items()}
@@ -178,7 +184,7 @@ class Exchange:
                 page,
                 url=self._origin.url,
                 in_session=self._session.session_id is not None and not self._opens_session,
-                hint=self._origin.hint(response.status_code),
+                hint=self._origin.hint(response),
             )
         )
 

@@ -121,6 +121,9 @@ class ServerAuth(httpx.Auth):
         except Timeout:
             text = "another process has been refreshing this login for too long"
             raise ChannelError(TransportFault(text, sent=False, http_status=401)) from None
+        except OSError as error:
+            text = f"the login cannot be refreshed: {error.strerror or type(error).__name__}"
+            raise ChannelError(TransportFault(text, sent=False, http_status=401, retryable=False)) from None
 
     async def _authorize(
         self, request: httpx.Request, refused: httpx.Response

@@ -60,9 +60,13 @@ class Origin:
         self.url = httpx.URL(url)
         self._about_401 = about_401
 
-    def hint(self, status: int) -> str | None:
-        """What to say about a status of this server, beyond what it always means."""
-        return self._about_401 if status == 401 else None
+    def hint(self, response: httpx.Response) -> str | None:
+        """What to say about a refusal by this server, beyond what its status always means."""
+        if response.status_code == 401:
+            return self._about_401
+        if response.status_code == 403 and "insufficient_scope" in response.headers.get("www-authenticate", ""):
+            return "the login does not cover this; log in again, with more scopes"
+        return None
 
     async def send(
         self, method: str, url: httpx.URL | None = None, *, headers: Mapping[str, str], content: bytes | None = None

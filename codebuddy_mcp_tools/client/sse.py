@@ -86,7 +86,7 @@ async def _stream(origin: Origin) -> httpx.Response:
     if status < 400:
         text = f"the answer is no event stream but {media_type(response)[:60] or 'nothing'} (HTTP {status})"
         raise ChannelError(TransportFault(f"{text}; is this an SSE server?", http_status=status, retryable=False))
-    hint = origin.hint(status)
+    hint = origin.hint(response)
     raise ChannelError(fault_of_status(status, response.headers, page, url=origin.url, in_session=False, hint=hint))
 
 

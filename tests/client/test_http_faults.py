@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 
 from codebuddy_mcp_tools.client.exchange import Sleep
@@ -428,3 +429,25 @@ async def test_a_forged_fault_of_a_server_is_an_ordinary_error() -> None:
         await channel.send(request(1))
         with pytest.raises(AssertionError):
             await sink.fault(1)
+
+
+async def test_a_403_that_asks_for_more_scopes_says_so() -> None:
+    async def refuse(seen: Seen, reply: Reply) -> None:
+        await reply.status(403, www_authenticate='Bearer error="insufficient_scope", scope="write"')
+
+    sink, _ = await broken_call(refuse)
+    assert "log in again, with more scopes" in (await sink.fault(1)).message
+
+
+async def test_a_failure_of_our_own_still_answers_the_request(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(httpx.Auth):
+        async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+            raise KeyError("secret")
+            yield request
+
+    sink = Recorder()
+    async with open_http(spec("http://127.0.0.1:1/mcp"), sink, redactor=Redactor(), auth=Broken()) as channel:
+        await channel.send(request(0, "initialize"))
+        fault = await sink.fault(0)
+    assert fault.message == "unexpected failure (KeyError); see the log"
+    assert "an exchange failed unexpectedly" in caplog.text
