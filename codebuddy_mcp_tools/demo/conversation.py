@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-MAX_LINES = 14
+MAX_LINES = 8
 """Lines of one result that are shown."""
 
 
@@ -54,13 +54,13 @@ class Transcript:
         self._line("tool" if message.status == "success" else "error", style, str(message.name))
         lines = str(message.text).splitlines()
         shown = lines[:MAX_LINES] + ([f"… {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else [])
-        self._console.print(Padding(Text("\n".join(shown), style="dim"), (0, 0, 0, 8)))
+        self._console.print(Padding(Text("\n".join(shown), style="dim"), (0, 0, 0, 8), expand=False))
 
     def _block(self, who: str, style: str, text: str) -> None:
         first, *rest = text.splitlines() or [""]
         self._line(who, style, first)
         if rest:
-            self._console.print(Padding(Text("\n".join(rest)), (0, 0, 0, 8)))
+            self._console.print(Padding(Text("\n".join(rest)), (0, 0, 0, 8), expand=False))
 
     def _line(self, who: str, style: str, text: str) -> None:
         self._console.print(Text.assemble((f"{who:<8}", style), text), soft_wrap=True)
