@@ -215,7 +215,7 @@ class SearchIndex:
         for gram in grams:
             shared.update(self._grams.get(gram, ()))
         scored = [(word, 2 * n / (len(grams) + len(_trigrams(word)))) for word, n in shared.most_common(30)]
-        good = sorted((s for s in scored if s[1] >= 0.5), key=lambda s: (-s[1], s[0]))[:3]
+        good = sorted((s for s in scored if s[1] >= 0.4), key=lambda s: (-s[1], s[0]))[:3]
         return [(word, 0.8 * likeness) for word, likeness in good]
 
     def _first_pass(self, asked: Mapping[str, float]) -> dict[str, float]:
