@@ -62,7 +62,7 @@ class Asker:
         session = self._link.session
         if session is not None and session.is_ready and session.info is not None and self._breaker.admits:
             return session.info
-        permit = self._breaker.admit()
+        permit = self._admit()
         try:
             session = await self._session(permit)
             info = session.info
@@ -115,7 +115,7 @@ class Asker:
                 raise self._failure(first, what) from None
 
     async def _send_once(self, request: _Request, what: str, *, is_call: bool) -> JSON:
-        permit = self._breaker.admit()
+        permit = self._admit()
         try:
             session = await self._session(permit)
             result = await session.request(
@@ -156,6 +156,12 @@ class Asker:
             check.cancel()
         if checks:
             await asyncio.wait(checks, timeout=1.0)
+
+    def _admit(self) -> Permit:
+        try:
+            return self._breaker.admit()
+        except CircuitOpenError as error:
+            raise self._texts.refused_by_breaker(error, self._link.last_error) from None
 
     async def _session(self, permit: Permit) -> Session:
         session = self._link.session

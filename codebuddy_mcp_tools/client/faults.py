@@ -13,6 +13,7 @@ from codebuddy_mcp_tools.client.transport import ChannelError, Redacts, Transpor
 from codebuddy_mcp_tools.errors import (
     BlockedURLError,
     CallTimeoutError,
+    CircuitOpenError,
     ConnectError,
     ConnectionLostError,
     MCPToolsError,
@@ -63,6 +64,12 @@ class ErrorTexts:
         if fault.blocked:
             return BlockedURLError(text, server=self._server)
         return ConnectError(text, server=self._server, retryable=fault.retryable, retry_after=fault.retry_after)
+
+    def refused_by_breaker(self, error: CircuitOpenError, last_error: str | None) -> CircuitOpenError:
+        """Nothing is tried for a while; `last_error` is why."""
+        why = f"; last error: {last_error}" if last_error else ""
+        text = clean_line(self._redactor.redact(f"{error}{why}"), _MAX_TEXT)
+        return CircuitOpenError(text, server=self._server, retry_after=error.retry_after)
 
     def lost(self, fault: TransportFault, what: str) -> MCPToolsError:
         """The session ended, or did not take the request."""

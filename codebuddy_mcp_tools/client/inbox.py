@@ -30,6 +30,8 @@ MAX_REQUESTS = 4
 """Requests of one server's that are handled at the same time; more are refused."""
 HANDLER_PATIENCE = 600.0
 """Seconds that a handler, and the person behind it, may take."""
+LISTENER_PATIENCE = 60.0
+"""Seconds that a listener which is a coroutine may take for one event."""
 RELIST_QUIET = 0.25
 """Seconds between a `list_changed` and asking for the list again: several in a row cost one list."""
 RELIST_PAUSE = 1.0
@@ -95,13 +97,12 @@ class Inbox:
 
     async def close(self) -> None:
         """Stop handling; what is queued is handed on first."""
-        running = [*self._requests.values(), *self._refusals]
-        if self._relisting is not None:
-            running.append(self._relisting)
-        for task in running:
-            task.cancel()
-        if self._worker is not None and self._worker is not asyncio.current_task():
-            running.append(self._worker)
+        own = asyncio.current_task()  # closing may be what a handler or a listener wants
+        cancelled = [*self._requests.values(), *self._refusals, self._relisting]
+        for task in cancelled:
+            if task is not None and task is not own:
+                task.cancel()
+        running = [task for task in (*cancelled, self._worker) if task is not None and task is not own]
         if running:
             await asyncio.wait(running, timeout=1.0)
 
@@ -155,7 +156,7 @@ class Inbox:
     def on_closed(self, session: Session, fault: TransportFault) -> None:
         """See `session.SessionListener`."""
         for (owner, _), task in tuple(self._requests.items()):
-            if owner == id(session):
+            if owner == id(session) and task is not asyncio.current_task():
                 task.cancel()
         self._noisy_sessions.discard(id(session))
         self._on_over(session, fault)
@@ -170,7 +171,8 @@ class Inbox:
                     if self._on_event is not None:
                         outcome = self._on_event(event)
                         if inspect.isawaitable(outcome):
-                            await outcome
+                            async with asyncio.timeout(LISTENER_PATIENCE):
+                                await outcome
                 except Exception:
                     logger.exception("the listener for events of server %s failed", self._server)
                 await asyncio.sleep(0)  # a flood of events must not hold up the loop

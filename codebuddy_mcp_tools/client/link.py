@@ -22,6 +22,7 @@ from enum import StrEnum
 
 from codebuddy_mcp_tools.client.backoff import Sleep, connection_attempts
 from codebuddy_mcp_tools.client.breaker import CircuitBreaker
+from codebuddy_mcp_tools.client.faults import fault_of
 from codebuddy_mcp_tools.client.session import CLOSED_BY_US, Session
 from codebuddy_mcp_tools.client.transport import ChannelError, ConnectionSpec, TransportFault
 from codebuddy_mcp_tools.client.values import EventKind
@@ -132,6 +133,9 @@ class Link:
         await asyncio.wait({cycle})
         if cycle.cancelled():
             raise ChannelError(CLOSED_BY_US)
+        failure = cycle.exception()
+        if failure is not None:
+            raise ChannelError(fault_of(failure)) from None
         return cycle.result()
 
     def count_call_failure(self) -> None:

@@ -16,6 +16,7 @@ import atexit
 import contextvars
 import logging
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
@@ -148,7 +149,7 @@ class OwnerLoop:
                 coro.close()
                 raise RuntimeError("the MCP event loop is closed")
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = _new_event_loop()
                 self._thread = threading.Thread(target=_serve, args=(self._loop,), name=self._name, daemon=True)
                 self._thread.start()
             return self._loop
@@ -161,6 +162,13 @@ class OwnerLoop:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("background work failed: %s", error, exc_info=error)
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    # Not what a policy of the host's makes: pipes and process ids are watched by the standard loops only.
+    if sys.platform == "win32":
+        return asyncio.ProactorEventLoop()
+    return asyncio.SelectorEventLoop()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -64,7 +64,7 @@ async def test_three_failed_cycles_open_it_and_nothing_is_tried_any_more(client_
     for _ in range(3):
         with pytest.raises(ConnectError):
             await client.call_tool("t", {})
-    with pytest.raises(CircuitOpenError) as caught:
+    with pytest.raises(CircuitOpenError, match=r"another 300 s.*last error: s: refused 9") as caught:
         await client.call_tool("t", {})
     assert caught.value.retry_after == pytest.approx(300)
     assert server.attempts == 9

@@ -10,6 +10,7 @@ import pytest
 
 from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
 from codebuddy_mcp_tools.client.questions import QuestionRefusedError, question
+from codebuddy_mcp_tools.errors import ConnectionLostError
 from codebuddy_mcp_tools.testing import FaultServer
 from tests.client.conftest import MakeClient
 from tests.client.fake import CALLS, FakeChannel, FakeServer, drop, silence, text, until
@@ -289,6 +290,31 @@ async def test_real_floods_over_a_pipe_do_not_hold_up_a_call(client_of: MakeClie
     with FaultServer(script) as server:
         client = client_of(server, on_event=lambda _: None)
         assert (await client.call_tool("t", {})).content[0]["text"] == "done"
+
+
+async def test_a_handler_or_a_listener_may_close_the_client(client_of: MakeClient) -> None:
+    closed: list[str] = []
+
+    async def closing_handler(_: Mapping[str, Any]) -> dict[str, Any]:
+        await client.aclose()
+        closed.append("handler")
+        return {}
+
+    async def closing_listener(event: ClientEvent) -> None:
+        if event.kind == "disconnected":
+            await other.aclose()
+            closed.append("listener")
+
+    server = FakeServer(tools__call=asking())
+    client = client_of(server, handlers=ServerHandlers(elicitation=closing_handler))
+    with pytest.raises(ConnectionLostError):
+        await client.call_tool("t", {})
+    await until(lambda: closed == ["handler"])
+    other_server = FakeServer()
+    other = client_of(other_server, on_event=closing_listener)
+    await other.connect()
+    await other._loop.run(drop(other_server))
+    await until(lambda: closed == ["handler", "listener"])
 
 
 async def test_closing_while_a_question_is_open_leaves_nothing(client_of: MakeClient) -> None:
