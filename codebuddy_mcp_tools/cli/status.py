@@ -46,7 +46,7 @@ def status(
     """
     session = session_of(context)
     report(session.diagnostics)
-    with provider_of(session) as provider:
+    with provider_of(session, watch=watch) as provider:
         load(provider)
         if watch:
             _watch(provider, as_json=as_json)
@@ -70,12 +70,15 @@ def provider_of(session: Session, *, watch: bool = False) -> Iterator[ToolProvid
 def load(provider: ToolProvider, server: str | None = None) -> list[Any]:
     """The tools of one server or of all; in a terminal the state of the servers is shown while that lasts."""
     out = console(stderr=True)
-    with ThreadPoolExecutor(1, "codebuddy-mcp-load") as pool:
+    pool = ThreadPoolExecutor(1, "codebuddy-mcp-load")
+    try:
         loading = pool.submit(provider.get_tools, server)
         if not out.is_terminal:
             return loading.result()
         with Live(console=out, transient=True, refresh_per_second=10) as live:
             return _wait(loading, lambda: live.update(_picture(provider.status())))
+    finally:
+        pool.shutdown(wait=False)  # whoever interrupts does not want to wait; closing the provider ends the load
 
 
 def _wait(loading: Future[list[Any]], show: Callable[[], None]) -> list[Any]:

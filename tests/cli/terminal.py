@@ -10,10 +10,11 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 TIMEOUT = 60
+NOT_OURS = ("NO_COLOR", "FORCE_COLOR", "CI", "COLUMNS", "PYTEST_CURRENT_TEST")
 IN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
@@ -23,18 +24,17 @@ IN_TERMINAL = (
 def run(
     *args: str,
     cwd: Path,
-    answers: Mapping[str, str] | None = None,
+    answers: Mapping[str, str | Callable[[], object]] | None = None,
     env: Mapping[str, str] | None = None,
     columns: int = 100,
 ) -> tuple[int, str]:
-    """Run `codebuddy-mcp` in a terminal; exit code, and all it printed. `answers`: what to type when a text appears."""
+    """Run `codebuddy-mcp` in a terminal: exit code, and all it printed.
+
+    `answers` says what to type, or to do, when a text appears.
+    """
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    environ = {
-        k: v
-        for k, v in os.environ.items()
-        if k not in ("NO_COLOR", "CI", "COLUMNS", "FORCE_COLOR", "PYTEST_CURRENT_TEST")
-    }
+    environ = {name: value for name, value in os.environ.items() if name not in NOT_OURS}
     process = subprocess.Popen(
         [sys.executable, "-c", IN_TERMINAL, sys.executable, "-m", "codebuddy_mcp_tools", *args],
         stdin=child,
@@ -53,7 +53,9 @@ def run(
         os.close(parent)
 
 
-def _talk(process: subprocess.Popen[bytes], parent: int, answers: dict[str, str]) -> tuple[int, str]:
+def _talk(
+    process: subprocess.Popen[bytes], parent: int, answers: dict[str, str | Callable[[], object]]
+) -> tuple[int, str]:
     seen = ""
     while True:
         if not select.select([parent], [], [], TIMEOUT)[0]:
@@ -66,4 +68,8 @@ def _talk(process: subprocess.Popen[bytes], parent: int, answers: dict[str, str]
             return process.wait(TIMEOUT), seen
         seen += data.decode(errors="replace")
         for text in [text for text in answers if text in seen]:
-            os.write(parent, answers.pop(text).encode())
+            answer = answers.pop(text)
+            if isinstance(answer, str):
+                os.write(parent, answer.encode())
+            else:
+                answer()

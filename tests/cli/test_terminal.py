@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("needs a pseudo terminal", allow_module_level=True)
 
+from codebuddy_mcp_tools.testing import FaultServer
 from tests.cli import terminal
+
+TOOLS = [{"name": "get_issue", "inputSchema": {"type": "object"}}]
 
 
 @pytest.fixture
@@ -53,3 +57,50 @@ def test_a_narrow_terminal_shows_everything(project):
     squeezed = "".join(text.split())
     assert "wide" in squeezed
     assert "…" not in text
+
+
+@pytest.fixture
+def waiting(cli):
+    """A server that starts when its gate is opened."""
+    with FaultServer({"tools": TOOLS, "on_start": [{"wait_file": "go"}]}) as server:
+        cli.write("~/.codebuddy/.mcp.json", {"mcpServers": {"slow": server.stdio_config()}})
+        yield server
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_status_shows_who_is_waited_for(cli, waiting):
+    code, text = terminal.run("status", cwd=cli.workspace, answers={"connecting": waiting.gate("go").touch})
+    assert code == 0
+    assert text.index("connecting") < text.rindex("connected")
+
+
+def test_an_interrupt_while_a_server_starts_ends_everything_at_once(cli, waiting):
+    code, text = terminal.run("status", cwd=cli.workspace, answers={"connecting": "\x03"})
+    assert code != 0
+    assert "Traceback" not in text
+    assert not [pid for pid in waiting.pids() if is_running(pid)]
+
+
+def test_watching_goes_on_until_interrupted_and_leaves_nothing_running(cli, waiting):
+    waiting.gate("go").touch()
+    code, text = terminal.run("status", "--watch", cwd=cli.workspace, answers={"connected": "\x03"})
+    assert "Traceback" not in text
+    assert code in (0, 1, 130)
+    assert waiting.pids()
+    assert not [pid for pid in waiting.pids() if is_running(pid)]
+
+
+def test_a_call_that_needs_a_confirmation_asks_for_it(cli, waiting):
+    waiting.gate("go").touch()
+    cli.write("~/.codebuddy/settings.json", {"permissionMode": "manual"})
+    code, text = terminal.run("call", "get_issue", cwd=cli.workspace, answers={"Call it?": "n\n"})
+    assert code == 1
+    assert "not called" in text
+    assert not [entry for entry in waiting.log() if entry.get("method") == "tools/call"]
