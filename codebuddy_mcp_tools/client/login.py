@@ -9,6 +9,7 @@ A new login replaces the old one when it has succeeded.
 from __future__ import annotations
 
 import asyncio
+import logging
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -36,6 +37,8 @@ from codebuddy_mcp_tools.policy.outbound import Resolver, system_resolver
 from codebuddy_mcp_tools.policy.secrets import Redactor
 from codebuddy_mcp_tools.policy.text import clean_line
 from codebuddy_mcp_tools.types import Transport
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = 300.0
 """Seconds a person has for a login."""
@@ -256,10 +259,13 @@ class _Browser:
         return redirect.code, redirect.state
 
     async def _pasted(self) -> None:
-        while self._prompt.paste is not None:
-            if self._listener.take(Redirect.parse((await self._prompt.paste()).strip())):
-                return
-            self._prompt.show("That is not the address of this login; paste the whole address the browser ended at.")
+        try:
+            while self._prompt.paste is not None:
+                if self._listener.take(Redirect.parse((await self._prompt.paste()).strip())):
+                    return
+                self._prompt.show("That is not the address of this login; paste the whole one the browser ended at.")
+        except (EOFError, OSError, RuntimeError):
+            logger.debug("nothing can be pasted; the browser may still come back by itself", exc_info=True)
 
 
 def authorization_url(url: str, scope: str | None = None) -> str:

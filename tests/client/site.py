@@ -94,12 +94,13 @@ class Site:
 
     handler: Handler
     ssl: ssl.SSLContext | None = None
+    at: int = 0
     requests: list[Seen] = field(default_factory=list)
     connections: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.ssl)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.at, ssl=self.ssl)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 

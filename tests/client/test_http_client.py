@@ -12,7 +12,7 @@ import pytest
 from codebuddy_mcp_tools.client.connection import MCPClient
 from codebuddy_mcp_tools.client.transport import ConnectionSpec, Timeouts
 from codebuddy_mcp_tools.config.models import HttpServer, SseServer
-from codebuddy_mcp_tools.errors import ConnectError, ProtocolError
+from codebuddy_mcp_tools.errors import CallTimeoutError, ConnectError, ProtocolError, ServerError
 from codebuddy_mcp_tools.policy.outbound import OutboundRules
 from codebuddy_mcp_tools.testing import FaultServer
 from codebuddy_mcp_tools.types import CircuitState
@@ -140,6 +140,62 @@ async def test_headers_of_one_call_reach_the_server() -> None:
         await client.call_tool("x", {}, headers={"X-Tenant": "t-1"})
         await client.call_tool("x", {})
         assert [seen.headers.get("x-tenant") for seen in site.seen("tools/call")] == ["t-1", None]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
+async def test_a_status_in_place_of_a_session_is_one_line(status: int) -> None:
+    async def refuse(seen: Seen, reply: Reply) -> None:
+        await reply.status(status, "<html><body>no\n</body></html>", content_type="text/html", retry_after="9")
+
+    async with Site(refuse) as site, client_of(site.url) as client:
+        with pytest.raises(ConnectError) as caught:
+            await client.connect()
+    assert f"HTTP {status}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.retryable is (status in (429, 500, 503))
+    assert caught.value.retry_after == 9.0
+
+
+async def test_a_page_in_place_of_a_session_is_one_line() -> None:
+    async def page(seen: Seen, reply: Reply) -> None:
+        await reply.status(200, "<html>welcome</html>", content_type="text/html")
+
+    async with Site(page) as site, client_of(site.url) as client:
+        with pytest.raises(ConnectError) as caught:
+            await client.connect()
+    assert "text/html, not JSON-RPC" in str(caught.value)
+
+
+async def test_a_server_that_went_away_while_idle_is_noticed_at_once_and_found_again() -> None:
+    async with Site(Forgetful(forgets=0)) as site, client_of(site.url) as client:
+        await client.call_tool("x", {})
+        await site.__aexit__(None, None, None)
+        with pytest.raises(ServerError) as caught:
+            await client.call_tool("x", {})
+        assert "connection refused" in str(caught.value)
+        async with Site(Forgetful(forgets=0), at=site.port):
+            assert (await client.call_tool("x", {})).content
+
+
+async def test_a_server_that_drips_is_given_up_at_the_deadline_and_told_so() -> None:
+    told = asyncio.Event()
+    plain = Forgetful(forgets=0)
+
+    async def drip(seen: Seen, reply: Reply) -> None:
+        if seen.method == "POST" and seen.rpc == "notifications/cancelled":
+            told.set()
+        if seen.method == "POST" and seen.rpc == "tools/call" and seen.message["params"]["name"] == "slow":
+            await reply.events(end=False)
+            while True:
+                await reply.event(": drip")
+                await asyncio.sleep(0.01)
+        await plain(seen, reply)
+
+    async with Site(drip) as site, client_of(site.url) as client:
+        with pytest.raises(CallTimeoutError):
+            await client.call_tool("slow", {}, timeout=0.2)
+        await asyncio.wait_for(told.wait(), 10)
+        assert (await client.call_tool("quick", {})).content
 
 
 @pytest.mark.case("B34")
