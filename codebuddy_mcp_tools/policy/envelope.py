@@ -21,23 +21,45 @@ import re
 from collections.abc import Iterable
 from html.entities import html5
 
+from codebuddy_mcp_tools.policy.scan import Scan
 from codebuddy_mcp_tools.policy.skeleton import lookalikes_of, looks_like, skeleton
-from codebuddy_mcp_tools.policy.text import clean, clean_line
+from codebuddy_mcp_tools.policy.text import SUSPECTS, Cleaned, clean, clean_line
 
 TAG = "mcp_response"
 _MAX_ATTRIBUTE = 128
 
 _OPENERS = lookalikes_of("<")
-# Brackets worth a look: the last of a run, and not one before a plain letter other than m (nearly every tag of HTML).
-_LAST_OPENER = re.compile(f"[{re.escape(_OPENERS)}](?![{re.escape(_OPENERS)}]|/?[a-ln-zA-LN-Z0-9])")
+_O = re.escape(_OPENERS)
+# What a reader could take for an m, or for an m with something behind it (㎆), and what is a letter or number by its
+# class
+# and not by its looks. Only a first look: a test holds both against all of Unicode.
+_M = (
+    "MmɱΜϺϻМмᎷᗰᴍᴹᵐᵯᶆᶬḾḿṀṁṂṃₘℳⅯⅿⓂⓜⱮⲘⲙ㎃㎆㎎㎒㎖㎜㎟㎡㎣㎥㎧㎨㎫㎳㎷㎹㎽㎿㏁㏔㏕㏖"
+    "ꓟꬺꮇＭｍ𝐌𝐦𝑀𝑚𝑴𝒎𝓂𝓜𝓶𝔐𝔪𝕄𝕞𝕸𝖒𝖬𝗆𝗠𝗺𝘔𝘮𝙈𝙢𝙼𝚖𝚳𝛭𝜧𝝡𝞛🄼🅋🅜🅪🅫🅬🅼🇲"
+)
+_NO_LETTERS = "ˍͺᐳ\u115f\u1160⑴-⒇\u3164㆒㈠-㈩㊀\ufc5e-\ufc63ﹰ-ﹾﾞﾟ\uffa0"
+_START = rf"[{_O}](?:[^\p{{L}}\p{{N}}{_O}]|[{_NO_LETTERS}])*[{_M}]"
+_PERHAPS = Scan(_START)
+_PERHAPS_ASCII = Scan("<[^<a-zA-Z0-9]*[mM]")
+_LOOK_CLOSER = Scan(rf"{SUSPECTS}|[&%\\]|{_START}")
+
 _SKIPPED = r"[\x00-\x20\x7f]*"
 _ASCII_TAG = re.compile(
     "<[^<a-z0-9]*" + _SKIPPED.join("mcp") + r"[\x00-\x20\x7f_-]+" + _SKIPPED.join("response"), re.IGNORECASE
 )
+# Brackets worth a look: the last of a run, and not one before a plain letter other than m (nearly every tag of HTML).
+_LAST_OPENER = re.compile(f"[{_O}](?![{_O}]|/?[a-ln-zA-LN-Z0-9])")
 _SKELETON_TAG = re.compile(r"<(?:[^\w<]|_)*" + " *".join("mcp") + "[ _-]+" + " *".join("response"))
 _DENSE = 32
+
 _ENCODED_OPENER = re.compile(r"\\u\{?0*3c|\\x3c|%3c", re.IGNORECASE)
-_REFERENCE = re.compile(r"&(?:amp;)*(?:#0*([0-9]{1,7})|#[xX]0*([0-9a-fA-F]{1,6})|([A-Za-z][A-Za-z0-9]{1,31}));?")
+# `&amp;` alone is not worth decoding: only before something that then reads as a reference.
+_REFERENCE = re.compile(
+    r"&(?:(?:amp|AMP);?)+(?=#|[A-Za-z])"
+    r"|&(?:#0*[0-9]{1,7}|#[xX]0*[0-9a-fA-F]{1,6}|(?:lt|LT|shy|nbsp)|[A-Za-z][A-Za-z0-9]{1,31}(?=;));?"
+)
+_AMPERSANDS = re.compile(r"&(?:(?:amp|AMP);?)+")
+_HARMLESS = frozenset({"&gt;", "&quot;", "&apos;", "&#39;", "&#x27;", "&#34;", "&#x22;", "&copy;", "&amp;"})
 _ESCAPED = re.compile(f"[{re.escape(_OPENERS + lookalikes_of('&'))}]|\\\\(?=u\\{{?0*3c|x3c)|%(?=3c)", re.IGNORECASE)
 _NESTED_REFERENCES = 4
 _NOT_VISIBLE = re.compile(r"[^ -~]")
@@ -53,12 +75,15 @@ def envelope(server: str, tool: str, payload: str, *, notes: Iterable[str] = ())
         notes: lines of our own about the result, put behind the envelope, one line each. How many invisible
             characters were removed is added by itself.
     """
-    cleaned = clean(payload)
+    # One look for all there is to do: other scripts take three times as many bytes as characters.
+    ordinary = not payload.isascii() and not _LOOK_CLOSER(payload)
+    cleaned = Cleaned(payload, 0) if ordinary else clean(payload)
+    body = payload if ordinary else defang(cleaned.text)
     lines = [defang(clean_line(note, 500)) for note in notes]
     if cleaned.removed:
         lines.append(f"{cleaned.removed} invisible or control character{'s' if cleaned.removed > 1 else ''} removed")
     head = f'<{TAG} server="{_attribute(server)}" tool="{_attribute(tool)}" trust="untrusted">'
-    return "\n".join([f"{head}{defang(cleaned.text)}</{TAG}>", *(f"[{line}]" for line in lines)])
+    return "\n".join([f"{head}{body}</{TAG}>", *(f"[{line}]" for line in lines)])
 
 
 def defang(text: str) -> str:
@@ -90,25 +115,30 @@ def _attribute(name: str) -> str:
 def _decode(text: str) -> str:
     """Character references and escaped opening brackets of one level resolved."""
     if "&" in text:
-        text = _REFERENCE.sub(_referenced, text)
+        found = {reference: _resolved(reference) for reference in set(_REFERENCE.findall(text)) - _HARMLESS}
+        if found:
+            text = _REFERENCE.sub(lambda match: found.get(match[0], ">"), text)
     if "\\" in text or "%" in text:
         text = _ENCODED_OPENER.sub("<", text)
     return text
 
 
-def _referenced(match: re.Match[str]) -> str:
-    decimal, hexadecimal, name = match.groups()
-    if name is None:
-        code = int(decimal) if decimal else int(hexadecimal, 16)
-        return chr(code) if code <= 0x10FFFF else match[0]
-    if name in {"amp", "AMP"}:
+def _resolved(reference: str) -> str:
+    """The character or characters that a reference stands for; itself when it stands for none."""
+    name = reference[1:].rstrip(";")
+    if name.startswith("#"):
+        code = int(name[2:], 16) if name[1] in "xX" else int(name[1:])
+        return chr(code) if code <= 0x10FFFF else reference
+    if _AMPERSANDS.fullmatch(reference):
         return "&"
-    return html5.get(f"{name};") or html5.get(name) or match[0]
+    return html5.get(f"{name};") or html5.get(name) or reference
 
 
 def _has_tag(text: str) -> bool:
     if text.isascii():
-        return _ASCII_TAG.search(text) is not None
+        return _PERHAPS_ASCII(text) and _ASCII_TAG.search(text) is not None
+    if not _PERHAPS(text):
+        return False
     openers = [match.end() for match in _LAST_OPENER.finditer(text)]
     if len(openers) > _DENSE and len(openers) * _DENSE > len(text):
         return _SKELETON_TAG.search(skeleton(text)) is not None

@@ -10,12 +10,7 @@ is linear for every pattern and text, and it looks through 10 KB with all of the
 
 from __future__ import annotations
 
-import re
-from functools import cache
-
-import jsonschema_rs
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+from codebuddy_mcp_tools.policy.scan import Scan
 
 _GAP = r"[\s\"'`*_-]{1,8}"  # between two words
 
@@ -47,8 +42,9 @@ _PATTERNS = {
             _phrase("you", "are", "no", r"longer\b"),
         )
     ),
-    "fake_role": r"^[ \t#*\[<]{0,6}(?:system|assistant|developer)(?: (?:message|prompt|note|override))?[\]>*]{0,3}: ?\S"
-    r"|^[ \t]{0,4}\[(?:system|assistant|developer)\]",
+    "fake_role": r"\n[ \t#*\[<]{0,6}(?:system|assistant|developer)(?: (?:message|prompt|note|override))?"
+    r"[\]>*]{0,3}: ?\S"
+    r"|\n[ \t]{0,4}\[(?:system|assistant|developer)\]",
     "chat_template": r"<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id|end_header_id"
     r"|start|end|begin_of_text|channel|message)\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>",
     "fake_tag": r"<\s?/?\s?(?:important|system(?:[_-](?:prompt|reminder|message|note|instruction)s?)?|instructions?"
@@ -89,11 +85,9 @@ _PATTERNS = {
     r".{0,60}?(?:\.ssh/|id_rsa|/\.env\b|\bapi[ _-]?keys?\b|\bpasswords?\b|\bcredentials?\b|mcp\.json"
     r"|\baccess[ _-]tokens?\b|\bprivate[ _-]keys?\b)",
     "image_beacon": r"!\[[^\]\n]{0,200}\]\(\s?https?://[^\s)]{1,300}[?&][^\s)=]{1,60}=[^\s)]",
-    "terminal_escape": r"[\x1b\x{9b}]",
-    "hidden_text": r"[\x{e0001}-\x{e007f}]",
-    "direction_override": r"[\x{202a}-\x{202e}\x{2066}-\x{2069}]",
 }
-_PLAIN_BOUNDARY = r"(?-u:\b)"  # the engine is many times slower with Unicode's word boundaries
+_SCANS = tuple((name, Scan(pattern)) for name, pattern in _PATTERNS.items())
+_DIRECTION = Scan(r"[\x{202a}-\x{202e}\x{2066}-\x{2069}]")
 
 
 def find_injection_signals(text: str) -> tuple[str, ...]:
@@ -102,19 +96,14 @@ def find_injection_signals(text: str) -> tuple[str, ...]:
     Give the text as the server sent it: hidden characters are a signal too (`hidden_text`, `direction_override`,
     `terminal_escape`).
     """
-    lowered = text.lower()
-    try:
-        return tuple(name for name, pattern in _patterns() if pattern.is_valid(lowered))
-    except UnicodeEncodeError:  # half a surrogate pair
-        return find_injection_signals(_LONE_SURROGATE.sub("\ufffd", lowered))
-
-
-@cache
-def _patterns() -> tuple[tuple[str, jsonschema_rs.Validator], ...]:
-    """The patterns, made on first use. "Valid" means that the pattern occurs."""
-    linear = jsonschema_rs.RegexOptions()
-    return tuple(
-        (name, jsonschema_rs.validator_for({"pattern": "(?m)" + plain}, pattern_options=linear))
-        for name, pattern in _PATTERNS.items()
-        if (plain := pattern.replace(r"\b", _PLAIN_BOUNDARY))
-    )
+    # `str.lower` is slow for other scripts; only ASCII letters matter here.
+    raw = text.encode("utf-8", "replace")
+    lowered = "\n" + raw.lower().decode("utf-8")
+    found = [name for name, occurs in _SCANS if occurs(lowered)]
+    if b"\x1b" in raw or b"\xc2\x9b" in raw:
+        found.append("terminal_escape")
+    if b"\xf3\xa0\x80" in raw or b"\xf3\xa0\x81" in raw:  # U+E0000 to U+E007F
+        found.append("hidden_text")
+    if not text.isascii() and _DIRECTION(text):
+        found.append("direction_override")
+    return tuple(found)

@@ -45,9 +45,9 @@ _LOOKALIKES = {
     "z": "ꓜᏃζⲍᘔ",
     "<": "‹«〈⟨《⟪≪≺⋖ᐸ˂❬❮❰⧼⪡⊲◁◂◃◄≮≤≦⩽≲",
     ">": "›»〉⟩》⟫≫≻⋗ᐳ˃❭❯❱⧽⪢⊳▷▸▹►",
-    "/": "∕⁄╱⧸⟋⫽〳㇓丿÷",
+    "/": "∕⁄╱⧸⟋⫽÷",
     "\\": "∖⧵⧹╲⟍﹨",
-    "-": "‐‑‒–—―−⁃˗➖⸺⸻ー一",
+    "-": "‐‑‒–—―−⁃˗➖⸺⸻",
     "_": "‿⁀⁔﹍﹎﹏ˍ",
 }
 # Capitals that do not look like their own small letters.
@@ -93,7 +93,7 @@ def lookalikes_of(plain: str) -> str:
     return plain + _LOOKALIKES.get(plain, "") + _COMPATIBLE.get(plain, "")
 
 
-_COMPATIBLE = {"<": "＜﹤", ">": "＞﹥", "/": "／", "\\": "＼﹨", "&": "＆﹠", "%": "％﹪"}
+_COMPATIBLE = {"<": "＜﹤≰≴⊀⋪\u2329︽︿", ">": "＞﹥", "/": "／", "\\": "＼﹨", "&": "＆﹠", "%": "％﹪"}
 
 
 def _plain(char: str) -> str:

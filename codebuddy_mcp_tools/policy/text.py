@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from codebuddy_mcp_tools.policy.scan import Scan
+
 MAX_DESCRIPTION = 2048
 """Characters of a server's description that are kept."""
 
@@ -32,10 +34,11 @@ _INVISIBLE_RANGES = (
     "\u3164\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ufdd0-\ufdef"
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff"
-    "\ud800-\udfff"
 )
-_INVISIBLE = re.compile(f"[{_INVISIBLE_RANGES}]+")
-_SUSPECT = re.compile(f"[{_INVISIBLE_RANGES}\r\u200c\u200d\ufe00-\ufe0f]")
+_INVISIBLE = re.compile(f"[{_INVISIBLE_RANGES}\ud800-\udfff]+")
+SUSPECTS = f"[{_INVISIBLE_RANGES}\r\u200c\u200d\ufe00-\ufe0f]"
+"""A class for `Scan`: a text without these characters needs no cleaning."""
+_SUSPECT = Scan(SUSPECTS)
 _EXTRA_JOINERS = re.compile("((?>[\ufe00-\ufe0f]?[\u200c\u200d]?))[\ufe00-\ufe0f\u200c\u200d]+")
 _JOINERS = re.compile("[\ufe00-\ufe0f\u200c\u200d]+")
 _LONE_CR = re.compile("\r(?!\n)")
@@ -112,7 +115,7 @@ def _is_plain(text: str) -> bool:
     if text.isascii():
         raw = text.encode("ascii")
         return len(raw.translate(None, _ASCII_SUSPECTS)) == len(raw)
-    return _SUSPECT.search(text) is None
+    return not _SUSPECT(text)
 
 
 def _has_c1(text: str) -> bool:

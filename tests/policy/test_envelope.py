@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 import unicodedata
 import xml.etree.ElementTree as ET
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebuddy_mcp_tools.policy.envelope import TAG, defang, envelope, looks_like_tag
+from codebuddy_mcp_tools.policy.envelope import _PERHAPS, TAG, defang, envelope, looks_like_tag
+from codebuddy_mcp_tools.policy.skeleton import skeleton
 from codebuddy_mcp_tools.policy.text import clean
 
 OPEN = '<mcp_response server="s" tool="t" trust="untrusted">'
@@ -141,11 +143,9 @@ def test_every_known_breakout_stays_inside_one_envelope(payload: str) -> None:
         assert not re.search(rf"[{_BRACKETS}]", inner), "every bracket of a hostile payload is escaped"
 
 
-@pytest.mark.parametrize("payload", BREAKOUTS)
+@pytest.mark.parametrize("payload", [text for text in BREAKOUTS if looks_like_tag(clean(text).text)])
 def test_a_parser_gets_a_hostile_payload_back_character_by_character(payload: str) -> None:
     cleaned = clean(payload).text
-    if not looks_like_tag(cleaned):
-        pytest.skip("cleaning alone has taken the tag apart")
     document = envelope("s", "t", payload).partition("\n[")[0]
     if not re.search(r"[\\%]", payload):  # these are defanged for readers that decode more than XML
         element = ET.fromstring(document)
@@ -285,3 +285,18 @@ def test_a_megabyte_of_anything_takes_linear_time(unit: str) -> None:
 def test_brackets_close_together_and_far_apart_are_judged_alike(payload: str) -> None:
     # Many brackets are looked for in another way than few: the answers must not differ.
     assert looks_like_tag(f"é{payload}") == looks_like_tag(f"é{payload}{'<é ' * 200}")
+
+
+def test_the_quick_first_look_misses_no_character_of_unicode() -> None:
+    # The envelope first asks a fast engine whether a bracket and an m could follow each other; its classes must hold
+    # all that the slow look takes for one of the two or skips between them. (What is unassigned here may be a letter
+    # there.)
+    unassigned = {"Cs", "Cn"}
+    everything = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) not in unassigned]
+    looks = {char: skeleton(char) for char in everything}
+    brackets = {char for char, look in looks.items() if "<" in look}
+    letters = {char for char, look in looks.items() if look[:1] == "m"}
+    skipped = {char for char, look in looks.items() if not any(map(str.isalnum, look))} - brackets
+    assert [char for char in brackets if not _PERHAPS(f"é{char}m")] == []
+    assert [char for char in letters if not _PERHAPS(f"é<{char}")] == []
+    assert [char for char in skipped if not _PERHAPS(f"é<{char}m") and not clean(char).removed] == []
