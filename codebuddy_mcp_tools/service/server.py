@@ -5,7 +5,6 @@ Everything that changes is changed on the owner loop; any thread may read.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +14,8 @@ from typing import Protocol
 from codebuddy_mcp_tools.client import ConnectionSpec, MCPClient, Timeouts
 from codebuddy_mcp_tools.config import ServerEntry, Settings, StdioServer, expand_server, placeholders
 from codebuddy_mcp_tools.errors import ConfigError
-from codebuddy_mcp_tools.policy import OutboundRules, Redactor
+from codebuddy_mcp_tools.policy import OutboundRules, Redactor, ToolPins
+from codebuddy_mcp_tools.service.loading import Loading
 from codebuddy_mcp_tools.types import Admission, ClientState, Scope, ServerInfo, ServerStatus, ToolInfo, ToolListing
 
 MAIN_SESSION = ""
@@ -106,9 +106,7 @@ class ConfiguredServer:
         self.warnings: tuple[str, ...] = ()
         self.problem: str | None = None
         self.problem_at: datetime | None = None
-        self.loading: asyncio.Task[None] | None = None
-        self.attempt_failed: asyncio.Future[None] | None = None
-        """Resolved when the attempt that callers wait for has failed, while the cycle goes on behind."""
+        self.loading = Loading()
 
     @property
     def name(self) -> str:
@@ -133,9 +131,22 @@ class ConfiguredServer:
         """Note what went wrong; `True` when it is not what was noted last."""
         is_news = line != self.problem
         self.problem, self.problem_at = line, datetime.now(UTC)
-        if self.attempt_failed is not None and not self.attempt_failed.done():
-            self.attempt_failed.set_result(None)
+        self.loading.attempt_failed()
         return is_news
+
+    def check_pins(self, pins: ToolPins, *, blocks: bool) -> tuple[str, ...]:
+        """Compare the newest list with what was accepted; `blocks` holds back what is new or changed.
+
+        Returns:
+            One line for each difference, which the status shows as well.
+        """
+        info, listing = self.info(), self.listing or ToolListing(self.name, ())
+        report = pins.check(self.name, listing, info.instructions if info else None)
+        self.held_back = report.held_back if blocks else frozenset()
+        accept = f"see and accept with `codebuddy-mcp approve {self.name} --tools`"
+        changed = [f"tool {c.tool!r} {c.kind} since it was approved; {accept}" for c in report.changed]
+        self.warnings = (*changed, *([report.problem] if report.problem else []))
+        return self.warnings
 
     def exposed_tools(self) -> tuple[ToolInfo, ...]:
         """The tools that the entry's own settings and the pins let through, in the server's order."""
@@ -201,8 +212,7 @@ class ConfiguredServer:
         )
 
     def _waiting(self) -> str | None:
-        is_loading = self.loading is not None and not self.loading.done()
-        return f"{self.name}: still connecting" if is_loading else None
+        return f"{self.name}: still connecting" if self.loading.is_running else None
 
     def _warnings(self) -> tuple[str, ...]:
         of_list = self.listing.problems if self.listing else ()

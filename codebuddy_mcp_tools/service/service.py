@@ -48,8 +48,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 MAX_SESSIONS = 32
 """Sessions one server may have at the same time, where threads have their own; the one unused longest is closed."""
-WAIT_SHARE, WAIT_SECONDS = 0.05, 0.5
-"""Callers wait for a server's start timeout and a little more: the timeout itself should be what they hear of."""
 
 
 class MCPService:
@@ -256,21 +254,17 @@ class MCPService:
         await asyncio.gather(*(self._load(s, refresh=refresh) for s in admitted))
 
     async def _load(self, server: ConfiguredServer, *, refresh: bool) -> None:
-        was_down = server.is_down
-        if server.loading is None or server.loading.done():
-            server.attempt_failed = asyncio.get_running_loop().create_future()
-            server.loading = asyncio.create_task(self._fetch(server, refresh=refresh), name=f"mcp-load:{server.name}")
-        loading, failed = server.loading, server.attempt_failed
-        if refresh or failed is None:
-            await asyncio.wait({loading})
-        elif not was_down:
+        def fetch() -> Coroutine[Any, Any, None]:
+            return self._fetch(server, refresh=refresh)
+
+        if refresh:
+            await server.loading.fresh(fetch)
+        elif server.is_down:
+            server.loading.begin(fetch)
+        else:
             config = server.entry.config
             limit = (config.start_timeout_s if config else None) or self.settings.start_timeout_ms / 1000
-            await asyncio.wait(
-                {loading, failed},
-                timeout=limit + max(WAIT_SHARE * limit, WAIT_SECONDS),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            await server.loading.join(fetch, start_timeout=limit)
 
     async def _fetch(self, server: ConfiguredServer, *, refresh: bool) -> None:
         try:
@@ -288,18 +282,9 @@ class MCPService:
         for problem in listing.problems:
             logger.warning("server %r: %s", server.name, problem)
         if server.entry.scope is not Scope.CODE:
-            self._check_pins(server, listing)
-
-    def _check_pins(self, server: ConfiguredServer, listing: ToolListing) -> None:
-        info = server.info()
-        report = self.pins.check(server.name, listing, info.instructions if info else None)
-        server.held_back = report.held_back if self.settings.pin_policy == "block" else frozenset()
-        accept = f"see and accept with `codebuddy-mcp approve {server.name} --tools`"
-        changed = [f"tool {c.tool!r} {c.kind} since it was approved; {accept}" for c in report.changed]
-        server.warnings = (*changed, *([report.problem] if report.problem else []))
-        for warning in server.warnings:
-            logger.warning("server %r: %s", server.name, warning)
-            self.audit.write("pin", server=server.name, message=warning)
+            for warning in server.check_pins(self.pins, blocks=self.settings.pin_policy == "block"):
+                logger.warning("server %r: %s", server.name, warning)
+                self.audit.write("pin", server=server.name, message=warning)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -396,8 +381,7 @@ class MCPService:
     async def _close_clients(self, servers: Iterable[ConfiguredServer]) -> None:
         closing: list[Coroutine[Any, Any, None]] = []
         for server in servers:
-            if server.loading is not None:
-                server.loading.cancel()
+            server.loading.cancel()
             closing += [client.aclose() for client in server.clients.values()]
             server.clients = {}
             server.problem = None
