@@ -106,6 +106,7 @@ def _show_servers(provider: ToolProvider, console: Console) -> None:
     for status in provider.status():
         good = status.state is ClientState.CONNECTED
         text = f"{status.tools_exposed} tools" if good else status.message or status.last_error or str(status.state)
+        text = text.removeprefix(f"{status.name}: ")
         console.print(Text.assemble(("server  ", "bold" if good else "bold red"), f"{status.name}: {text}"))
 
 

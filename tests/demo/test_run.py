@@ -60,7 +60,7 @@ def test_a_file_of_servers_is_shown_and_a_model_is_asked_for(console: Console, t
     assert run_demo(model=None, config=config, question=None, console=console) == 0
     text = shown(console)
     assert "server  files: 3 tools" in text
-    assert "no-such-cmd-xyz" in text
+    assert "server  broken: command not found: no-such-cmd-xyz" in text
     assert "--model provider:name" in text
 
 
