@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codebuddy_mcp_tools.tools.schema_alternatives import required_names
-from codebuddy_mcp_tools.tools.schema_flatten import Flat, flatten
+from codebuddy_mcp_tools.tools.schema_flatten import Flat, flatten, same
 from codebuddy_mcp_tools.tools.schema_refs import References
 from codebuddy_mcp_tools.tools.schema_subset import TYPES, type_of, types_of
 from codebuddy_mcp_tools.types import JSON
 
 _MAX_DEPTH = 32
 _MAX_BRANCHES = 50
+_MAX_ALTERNATIVES = 8
 _DECODABLE = frozenset({"object", "array", "number", "integer", "boolean"})
 _EXACT_INTEGERS = 2.0**53
 _ANY = frozenset(TYPES)
@@ -31,14 +32,15 @@ class _Shape:
 
     Attributes:
         types: the types it allows; all of them when it does not say.
-        branches: the shapes to look into for a container, one for each alternative.
+        properties: for each property its schemas, one from each alternative that names it.
+        required: the properties that the node or any alternative requires.
+        items: the schemas of an array's items.
     """
 
     types: frozenset[str]
-    properties: Mapping[str, JSON] = field(default_factory=dict)
+    properties: dict[str, list[JSON]] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
-    items: JSON = None
-    branches: tuple[JSON, ...] = ()
+    items: list[JSON] = field(default_factory=list)
 
 
 class ArgumentRepair:
@@ -67,40 +69,30 @@ class ArgumentRepair:
             value = decoded
         if isinstance(value, float):
             return _whole(value, shape.types)
-        if isinstance(value, Mapping | list):
-            return self._container(value, shape, depth)
-        return value
-
-    def _container(self, value: Mapping[str, JSON] | list[JSON], shape: _Shape, depth: int) -> Any:
-        if shape.branches:
-            kind = "object" if isinstance(value, Mapping) else "array"
-            fitting = [branch for branch in shape.branches if kind in self._shape(branch).types]
-            if len(fitting) == 1:
-                value = self._value(value, fitting[0], depth + 1)
         if isinstance(value, Mapping):
             return self._object(value, shape, depth)
-        return self._array(value, shape, depth)
+        return self._array(value, shape, depth) if isinstance(value, list) else value
 
     def _object(self, value: Mapping[str, JSON], shape: _Shape, depth: int) -> Any:
         changed: dict[str, JSON] | None = None
-        for name, schema in shape.properties.items():
-            if name not in value:
+        for name, present in value.items():
+            schemas = shape.properties.get(name)
+            if schemas is None:
                 continue
-            present = value[name]
             if present is None:
-                if name in shape.required or self._allows_null(schema):
+                if name in shape.required or any(map(self._allows_null, schemas)):
                     continue
                 changed = dict(value) if changed is None else changed
                 del changed[name]
-            elif (put := self._value(present, schema, depth + 1)) is not present:
+            elif len(schemas) == 1 and (put := self._value(present, schemas[0], depth + 1)) is not present:
                 changed = dict(value) if changed is None else changed
                 changed[name] = put
         return value if changed is None else changed
 
     def _array(self, value: list[JSON], shape: _Shape, depth: int) -> Any:
-        if not isinstance(shape.items, Mapping):
+        if len(shape.items) != 1:
             return value
-        repaired = [self._value(item, shape.items, depth + 1) for item in value]
+        repaired = [self._value(item, shape.items[0], depth + 1) for item in value]
         return value if all(new is old for new, old in zip(repaired, value, strict=True)) else repaired
 
     def _allows_null(self, schema: JSON) -> bool:
@@ -115,16 +107,27 @@ class ArgumentRepair:
 
     def _look(self, schema: JSON) -> _Shape:
         flat = flatten(schema, self._references, frozenset())
-        keywords = flat.keywords
-        properties = keywords.get("properties")
-        union = flat.unions[0][:_MAX_BRANCHES] if flat.unions else []
-        return _Shape(
-            types=self._types(flat),
-            properties=properties if isinstance(properties, Mapping) else {},
-            required=frozenset(required_names(keywords)),
-            items=keywords.get("items"),
-            branches=tuple(branch for branch in union if isinstance(branch, Mapping)),
-        )
+        shape = _Shape(self._types(flat), required=frozenset(required_names(flat.keywords)))
+        named = flat.keywords.get("properties")
+        for name, below in named.items() if isinstance(named, Mapping) else ():
+            shape.properties[name] = [below]
+        if isinstance(items := flat.keywords.get("items"), Mapping):
+            shape.items.append(items)
+        for union in flat.unions:
+            for branch in union[:_MAX_BRANCHES]:
+                if isinstance(branch, Mapping):
+                    self._join(shape, self._shape(branch))
+        return shape
+
+    def _join(self, shape: _Shape, branch: _Shape) -> None:
+        """Adds what one alternative says of objects and arrays."""
+        if "object" in branch.types:
+            shape.required |= branch.required
+            for name, schemas in branch.properties.items():
+                known = shape.properties.setdefault(name, [])
+                known.extend(schema for schema in schemas[:_MAX_BRANCHES] if not _holds(known, schema))
+        if "array" in branch.types:
+            shape.items.extend(schema for schema in branch.items if not _holds(shape.items, schema))
 
     def _types(self, flat: Flat) -> frozenset[str]:
         """The types allowed by the node itself and by every union in it."""
@@ -139,6 +142,11 @@ class ArgumentRepair:
             if found and len(union) <= _MAX_BRANCHES:
                 allowed &= found | ({"integer"} if "number" in found else set())
         return allowed
+
+
+def _holds(known: list[JSON], schema: JSON) -> bool:
+    """Whether an equal schema is among those known; beyond a few it makes no difference any more."""
+    return len(known) > _MAX_ALTERNATIVES or any(same(one, schema) for one in known)
 
 
 def _own_types(keywords: Mapping[str, JSON]) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -143,7 +144,8 @@ def _cheap(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[tupl
     """What can be seen without the schema's depths: required names, and types of arguments that state a single one."""
     properties = schema.get("properties")
     named = properties if isinstance(properties, Mapping) else {}
-    problems = [(name, f'argument "{name}" is required') for name in required_names(schema) if name not in arguments]
+    missing = (name for name in required_names(schema) if name not in arguments)
+    problems = [(name, f'argument "{name}" is required') for name in islice(missing, _SHOWN_PROBLEMS)]
     for name, value in arguments.items():
         stated = named.get(name)
         kinds = types_of(stated) if isinstance(stated, Mapping) and "type" in stated else []

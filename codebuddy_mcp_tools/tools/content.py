@@ -61,7 +61,7 @@ def render(result: CallResult, tool: ToolInfo) -> Rendered:
         notes.append(warning)
     pieces = _bounded_pictures(pieces)
     text = joined(pieces)
-    if not text.strip():
+    if not text or text.isspace():
         pictures = sum(one.picture is not None for one in pieces)
         text = f"({pictures} image{'s' if pictures > 1 else ''})" if pictures else ""
         text = text or (EMPTY_ERROR if result.is_error else EMPTY)

@@ -51,7 +51,7 @@ def _enter(folder: int, step: str, *, create: bool) -> int:
             os.mkdir(step, 0o700, dir_fd=folder)
     below = os.open(step, _FOLDER_FLAGS, dir_fd=folder)
     status = os.fstat(below)
-    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
+    if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
         os.close(below)
         raise OSError(errno.EPERM, "the folder belongs to, or can be changed by, somebody else", step)
     return below

@@ -15,6 +15,7 @@ import jsonschema_rs
 from codebuddy_mcp_tools.tools.json_path import parse_path, select
 from codebuddy_mcp_tools.tools.private_dir import open_private_file
 from codebuddy_mcp_tools.tools.saved_file import WRAP, Provenance
+from codebuddy_mcp_tools.tools.schema_repair import REGEX_OPTIONS
 
 MAX_PART_CHARS = 20_000
 MAX_JSON_BYTES = 20_000_000
@@ -114,8 +115,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     The expression runs in the linear-time engine of the schema validator, so that no pattern can stall the process.
     """
     try:
-        options = jsonschema_rs.RegexOptions(size_limit=1_000_000, dfa_size_limit=1_000_000)
-        return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options).is_valid
+        return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=REGEX_OPTIONS).is_valid
     except ValueError:
         return lambda line: pattern in line
 

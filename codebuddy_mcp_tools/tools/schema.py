@@ -12,7 +12,7 @@ descriptions until it fits, at the end with its first arguments only.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +35,11 @@ MAX_CHARS = 64_000
 ARGUMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Anthropic's rule for the keys of `input_schema.properties`, the strictest that a provider enforces."""
 
-_ATTEMPTS = ((24, 2_048), (12, 1_000), (8, 500), (6, 300), (4, 200), (3, 200), (2, 120))
+_ATTEMPTS = ((24, 2_048), (10, 500), (5, 200), (3, 120))
 """Depth and characters of a nested description, richest first."""
+_LAST_DEPTH = 2
+_ROOT_FOLDS = 2_000
+"""Parts that the root may be put together from."""
 _SHOWN_NOTES = 12
 
 
@@ -64,34 +67,57 @@ def compile_schema(tool: ToolInfo) -> ToolSchema:
         original = {}
     if not isinstance(original, Mapping):
         return ToolSchema({}, _empty(), f"inputSchema is {type(original).__name__}, expected an object")
-    references = References(original)
-    for depth, description in _ATTEMPTS:
-        try:
-            return _compile(original, references, Budget(depth, MAX_NODES, MAX_CHARS, description))
-        except OverBudget:
-            continue
-    return _compile(original, references, Budget(2, MAX_NODES, MAX_CHARS, 120, lenient=True))
+    root = _root(original)
+    problem = _problem(root.flat)
+    if problem is not None:
+        return ToolSchema(original, _empty(), problem)
+    if len(root.order) <= MAX_NODES:
+        for depth, description in _ATTEMPTS:
+            try:
+                return _arguments(root, Budget(depth, MAX_NODES, MAX_CHARS, description))
+            except OverBudget:
+                continue
+    return _arguments(root, Budget(_LAST_DEPTH, MAX_NODES, MAX_CHARS, _ATTEMPTS[-1][1], lenient=True))
 
 
 def _empty() -> Node:
     return {"type": "object", "properties": {}}
 
 
-def _compile(original: JSONObject, references: References, budget: Budget) -> ToolSchema:
-    rewriter = Rewriter(references, budget)
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """The root of a schema, put together into one object.
+
+    Attributes:
+        original: the whole document.
+        references: the references of the document.
+        flat: the root's keywords, with alternatives and conditions merged in.
+        order: the names of the arguments, as the server lists them; names that are only required come last.
+        required: those that are required.
+        notes, unresolved: what has to be said of it; references that lead nowhere.
+    """
+
+    original: JSONObject
+    references: References
+    flat: Flat
+    order: list[str]
+    required: dict[str, None]
+    notes: list[str]
+    unresolved: list[str]
+
+
+def _root(original: JSONObject) -> _Root:
+    references = References(original)
+    rewriter = Rewriter(references, Budget(0, _ROOT_FOLDS, MAX_CHARS, 0, lenient=True))
     flat = rewriter.fold(original)
-    problem = _problem(flat)
-    if problem is not None:
-        return ToolSchema(original, _empty(), problem)
     notes = _alternatives(flat, rewriter)
-    inside = frozenset(flat.references)
-    flat = _with_conditions(merge_alternatives(flat, rewriter.fold, inside) if flat.unions else flat)
-    bound, hidden = _arguments(flat, rewriter, inside)
-    notes += hidden
-    if rewriter.unresolved:
-        names = ", ".join(clean_line(name, 80) for name in dict.fromkeys(rewriter.unresolved))
-        notes.append(f"Parts of the schema are not available: {clean_line(names, 300)}.")
-    return ToolSchema(original, bound, None, tuple(notes))
+    flat = merge_alternatives(flat, rewriter.fold, frozenset(flat.references)) if flat.unions else flat
+    flat = _with_conditions(flat)
+    stated = flat.keywords.get("properties")
+    named = stated if isinstance(stated, Mapping) else {}
+    required = dict.fromkeys(required_names(flat.keywords))
+    order = [*(name for name in named if isinstance(name, str)), *(name for name in required if name not in named)]
+    return _Root(original, references, flat, order, required, notes, rewriter.unresolved)
 
 
 def _problem(flat: Flat) -> str | None:
@@ -114,8 +140,9 @@ def _with_conditions(flat: Flat) -> Flat:
         table = flat.keywords.get(keyword)
         parts += table.values() if isinstance(table, Mapping) else []
     more = [part.get("properties") for part in parts if isinstance(part, Mapping)]
-    if more:
-        properties = dict(flat.keywords.get("properties") or {})
+    stated = flat.keywords.get("properties") or {}
+    if more and isinstance(stated, Mapping):
+        properties = dict(stated)
         for named in more:
             for name, schema in named.items() if isinstance(named, Mapping) else ():
                 properties.setdefault(name, schema)
@@ -123,15 +150,13 @@ def _with_conditions(flat: Flat) -> Flat:
     return flat
 
 
-def _arguments(flat: Flat, rewriter: Rewriter, inside: frozenset[str]) -> tuple[Node, list[str]]:
-    """The root node, and notes on the arguments that are not in it."""
-    keywords = flat.keywords
+def _arguments(root: _Root, budget: Budget) -> ToolSchema:
+    """The bound form, with notes on what is not in it."""
+    rewriter = Rewriter(root.references, budget)
+    keywords, inside = root.flat.keywords, frozenset(root.flat.references)
     named: Mapping[str, Any] = keywords.get("properties") or {}
-    required = required_names(keywords)
-    order = [*(name for name in named if isinstance(name, str)), *(name for name in required if name not in named)]
-    if rewriter.is_lenient:
-        order.sort(key=lambda name: name not in required)
-    bound = _empty()
+    order = sorted(root.order, key=lambda name: name not in root.required) if budget.lenient else root.order
+    shown: Node = {}
     hidden: list[str] = []
     left_out = 0
     for name in order:
@@ -139,21 +164,26 @@ def _arguments(flat: Flat, rewriter: Rewriter, inside: frozenset[str]) -> tuple[
         if schema is False:
             continue
         if not ARGUMENT_NAME.fullmatch(name):
-            hidden.append(_hidden_note(name, schema, required))
-        elif rewriter.has_room(len(name)):
-            bound["properties"][name] = rewriter.node(schema, 1, inside)
+            hidden.append(name)
+        elif rewriter.has_room((len(name) + 4) * (1 + (name in root.required))):
+            shown[name] = rewriter.node(schema, 1, inside)
         else:
             left_out += 1
-    if kept := [name for name in required if name in bound["properties"]]:
+    bound: Node = {"type": "object", "properties": shown}
+    if kept := [name for name in root.required if name in shown]:
         bound["required"] = kept
-    if keywords.get("additionalProperties") is False and not hidden and not left_out:
+    further = keywords.get("additionalProperties")
+    if further is False and not hidden and not left_out:
         bound["additionalProperties"] = False
+    elif isinstance(further, Mapping) and further:
+        bound["additionalProperties"] = rewriter.node(further, 1, inside)
     if text := describe(keywords.get("description"), limit=2_048):
         bound["description"] = text
-    return bound, _hidden_notes(hidden, left_out)
+    notes = root.notes + _hidden_notes(hidden, named, root.required) + _cut_notes(left_out, root, rewriter)
+    return ToolSchema(root.original, bound, None, tuple(notes))
 
 
-def _hidden_note(name: str, schema: Any, required: list[str]) -> str:
+def _hidden_note(name: str, schema: Any, required: Collection[str]) -> str:
     keywords = schema if isinstance(schema, Mapping) else {}
     kinds = "/".join(types_of(keywords)) or "any"
     need = ", required" if name in required else ""
@@ -161,12 +191,22 @@ def _hidden_note(name: str, schema: Any, required: list[str]) -> str:
     return clean_line(text.rstrip(": "), 300)
 
 
-def _hidden_notes(hidden: list[str], left_out: int) -> list[str]:
-    notes = hidden[:_SHOWN_NOTES]
+def _hidden_notes(hidden: list[str], named: Mapping[str, Any], required: Collection[str]) -> list[str]:
+    """The arguments whose names cannot be bound, by name."""
+    notes = [_hidden_note(name, named.get(name), required) for name in hidden[:_SHOWN_NOTES]]
     if len(hidden) > _SHOWN_NOTES:
         notes.append(f"{len(hidden) - _SHOWN_NOTES} more arguments have names that a model cannot be given.")
+    return notes
+
+
+def _cut_notes(left_out: int, root: _Root, rewriter: Rewriter) -> list[str]:
+    """What is missing because of the bounds, or because it is not there."""
+    notes = []
     if left_out:
-        notes.append(f"{left_out} further optional arguments are not shown: the schema is too large.")
+        notes.append(f"{left_out} further arguments are not shown: the schema is too large.")
+    if unresolved := dict.fromkeys([*root.unresolved, *rewriter.unresolved]):
+        names = ", ".join(clean_line(name, 80) for name in list(unresolved)[:_SHOWN_NOTES])
+        notes.append(f"Parts of the schema are not available: {clean_line(names, 300)}.")
     return notes
 
 

@@ -14,13 +14,12 @@ from typing import Any
 import jsonschema_rs
 
 from codebuddy_mcp_tools.tools.json_bounds import Measured
-from codebuddy_mcp_tools.tools.schema_repair import tolerant
+from codebuddy_mcp_tools.tools.schema_repair import REGEX_OPTIONS, tolerant
 from codebuddy_mcp_tools.tools.schema_survey import Survey, survey
 from codebuddy_mcp_tools.types import JSON
 
 MAX_WORK = 20_000_000
 """Node visits one check may take: half a second at the worst, microseconds for real schemas and arguments."""
-_REGEX = jsonschema_rs.RegexOptions(size_limit=1_000_000, dfa_size_limit=1_000_000)
 
 
 class SchemaCheck:
@@ -98,7 +97,9 @@ def _validator(schema: Any) -> jsonschema_rs.Validator | None:
         return None
     document = schema if isinstance(schema, bool) else dict(schema)
     try:
-        return jsonschema_rs.validator_for(document, retriever=_refuse, pattern_options=_REGEX, validate_formats=False)
+        return jsonschema_rs.validator_for(
+            document, retriever=_refuse, pattern_options=REGEX_OPTIONS, validate_formats=False
+        )
     except (ValueError, TypeError, jsonschema_rs.ReferencingError):  # ValidationError is a ValueError
         return None
 

@@ -111,15 +111,24 @@ def _both(keyword: str, first: Any, second: Any) -> Any:
     if keyword in {"properties", "patternProperties"} and isinstance(first, Mapping) and isinstance(second, Mapping):
         merged = dict(first)
         for name, schema in second.items():
-            merged[name] = {"allOf": [merged[name], schema]} if name in merged and merged[name] != schema else schema
+            doubled = name in merged and not same(merged[name], schema)
+            merged[name] = {"allOf": [merged[name], schema]} if doubled else schema
         return merged
     if keyword == "required" and isinstance(first, list) and isinstance(second, list):
-        return [*first, *(name for name in second if name not in first)]
+        return list(dict.fromkeys(name for name in (*first[:5_000], *second[:5_000]) if isinstance(name, str)))
     if keyword == "type":
         return _narrower(first, second)
     if keyword == "enum" and isinstance(first, list) and isinstance(second, list) and len(second) <= 500:
         return [value for value in first if value in second] or first
     return first
+
+
+def same(first: JSON, second: JSON) -> bool:
+    """Whether two schemas are equal; two that are too deep to compare count as different."""
+    try:
+        return bool(first == second)
+    except RecursionError:
+        return False
 
 
 def _narrower(first: Any, second: Any) -> Any:

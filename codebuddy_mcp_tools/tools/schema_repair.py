@@ -6,18 +6,20 @@ references to nowhere. Each costs its own keyword here, not the check of everyth
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jsonschema_rs
 
 from codebuddy_mcp_tools.tools.schema_refs import REFERENCE_KEYWORDS, References
-from codebuddy_mcp_tools.tools.schema_subset import TYPES
+from codebuddy_mcp_tools.tools.schema_subset import TYPES, is_number
 from codebuddy_mcp_tools.types import JSON
 
 _KNOWN_DRAFTS = ("draft-04", "draft-06", "draft-07", "2019-09", "2020-12")
 _MAX_DEPTH = 120
+_MAX_PATTERN = 5_000
+REGEX_OPTIONS = jsonschema_rs.RegexOptions(size_limit=1_000_000, dfa_size_limit=1_000_000)
+"""The engine without look-around and back-references, whose time is linear in the text."""
 
 
 def tolerant(schema: JSON) -> Any:
@@ -65,10 +67,10 @@ def _copy_map(keyword: str, table: Mapping[str, JSON], references: References, d
 
 
 def _is_pattern(value: JSON) -> bool:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or len(value) > _MAX_PATTERN:
         return False
     try:
-        jsonschema_rs.validator_for({"pattern": value}, pattern_options=jsonschema_rs.RegexOptions())
+        jsonschema_rs.validator_for({"pattern": value}, pattern_options=REGEX_OPTIONS)
     except ValueError:
         return False
     return True
@@ -79,16 +81,12 @@ def _is_type(value: JSON) -> bool:
     return bool(names) and all(name in TYPES for name in names) and len(set(names)) == len(names)
 
 
-def _is_number(value: JSON) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _is_positive(value: JSON) -> bool:
-    return _is_number(value) and value > 0
+    return is_number(value) and value > 0
 
 
 def _is_count(value: JSON) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
+    return is_number(value) and value >= 0 and value == int(value)
 
 
 def _is_names(value: JSON) -> bool:
@@ -144,7 +142,7 @@ _RULES: dict[str, Callable[[JSON], bool]] = {
     "deprecated": _is_bool,
     "readOnly": _is_bool,
     "writeOnly": _is_bool,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
     **dict.fromkeys(("minContains", "maxContains"), _is_count),
     **dict.fromkeys(("contentEncoding", "contentMediaType"), _is_text),

@@ -83,11 +83,6 @@ class Rewriter:
         self.pruned = 0
         self.unresolved: list[str] = []
 
-    @property
-    def is_lenient(self) -> bool:
-        """Whether this is the last attempt, which leaves out what does not fit."""
-        return self._budget.lenient
-
     def has_room(self, chars: int) -> bool:
         """Whether one more argument fits; takes the characters of its name."""
         return self._budget.spend(chars + 4)
@@ -158,6 +153,8 @@ class Rewriter:
         return branches[0] if len(branches) == 1 else {"anyOf": branches}
 
     def _typed(self, kind: str, keywords: Mapping[str, JSON], depth: int, inside: frozenset[str]) -> Node:
+        if kind == "string" and "pattern" in keywords:
+            self._budget.spend(_PATTERN_COST)
         node: Node = {"type": kind, **scalar_limits(keywords, kind)}
         if kind == "array":
             self._add_items(node, keywords, depth, inside)
@@ -215,7 +212,7 @@ class Rewriter:
         further = keywords.get("additionalProperties")
         patterns = keywords.get("patternProperties")
         if isinstance(patterns, Mapping) and patterns:
-            usable = {key: value for key, value in list(patterns.items())[:20] if is_plain_pattern(key)}
+            usable = {key: value for key, value in list(patterns.items())[:20] if _is_pattern_name(key)}
             complete = complete and len(usable) == len(patterns)
             node["patternProperties"] = {key: self.node(value, depth + 1, inside) for key, value in usable.items()}
         if further is False and complete:
@@ -269,11 +266,17 @@ class Rewriter:
         return f"Same shape as the enclosing {name}." if name else "Same shape as the whole."
 
 
+_PATTERN_COST = 150
+"""Characters that a pattern counts for: compiling one takes as long as walking many nodes."""
 _LEAF = frozenset({"type", "description", "title", "default"})
 _SCALARS = ("string", "number", "integer", "boolean", "null")
 _ANNOTATIONS = frozenset(
     {"description", "title", "default", "examples", "$schema", "$id", "$comment", "discriminator", "deprecated"}
 )
+
+
+def _is_pattern_name(key: JSON) -> bool:
+    return is_nested_name(key) and is_plain_pattern(key)
 
 
 def is_nested_name(name: JSON) -> bool:

@@ -17,11 +17,10 @@ So the bound form has no references, no `allOf`, no `oneOf`, no boolean schemas 
 from __future__ import annotations
 
 import json
-import math
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from codebuddy_mcp_tools.policy.text import clean, clean_description
 from codebuddy_mcp_tools.types import JSON
@@ -85,12 +84,12 @@ def scalar_limits(keywords: Mapping[str, JSON], kind: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for keyword in _COUNTS.get(kind, ()):
         value = keywords.get(keyword)
-        if isinstance(value, int | float) and not isinstance(value, bool) and _is_count(value):
+        if is_number(value) and 0 <= value <= 2**53 and value == int(value):
             found[keyword] = int(value)
     if kind in {"number", "integer"}:
         for keyword in _BOUNDS:
             value = keywords.get(keyword)
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            if is_number(value):
                 found[keyword] = value
         _modernise(keywords, found)
         if found.get("multipleOf", 1) <= 0:
@@ -105,8 +104,9 @@ def scalar_limits(keywords: Mapping[str, JSON], kind: str) -> dict[str, Any]:
     return found
 
 
-def _is_count(value: float) -> bool:
-    return math.isfinite(value) and 0 <= value <= 2**53 and value == int(value)
+def is_number(value: JSON) -> TypeGuard[int | float]:
+    """Whether a value is a finite number that a 64-bit float can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e308 <= value <= 1e308
 
 
 def _modernise(keywords: Mapping[str, JSON], found: dict[str, Any]) -> None:
@@ -185,12 +185,19 @@ def _allowed(values: list[JSON]) -> str:
     texts: list[str] = []
     room = 600
     for value in values[:100]:
-        text = clean(json.dumps(value, ensure_ascii=False, default=str)[: room + 1]).text
+        text = clean(_as_json(value)[: room + 1]).text
         if room >= len(text):
             texts.append(text)
             room -= len(text) + 2
     more = f" and {len(values) - len(texts):,} more" if len(values) > len(texts) else ""
     return f"Allowed values: {', '.join(texts)}{more}."
+
+
+def _as_json(value: JSON) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return f"({type_of(value)})"
 
 
 def sample(value: JSON) -> bool:

@@ -40,6 +40,10 @@ class Survey:
         return min(self.expanded * factor, CEILING) * max(values, 1)
 
 
+_LISTS = {"required": 1, "enum": 10}
+"""How many entries of a list count as one node."""
+
+
 class _Limit(Exception):  # noqa: N818 - ends one walk, never leaves this file
     pass
 
@@ -70,6 +74,7 @@ class _Walk:
             raise _Limit
         if not isinstance(schema, Mapping):
             return 1, 0
+        self._count_lists(schema)
         expanded, loops = 1, 0
         for below in _used(schema):
             more, back = self.cost(below, depth + 1)
@@ -80,6 +85,15 @@ class _Walk:
                 more, back = self._reference(reference, depth)
                 expanded, loops = expanded + more, loops + back
         return min(expanded, CEILING), min(loops, CEILING)
+
+    def _count_lists(self, schema: Mapping[str, JSON]) -> None:
+        """Long lists of names and values, and patterns, cost time as well."""
+        for keyword, share in _LISTS.items():
+            value = schema.get(keyword)
+            if isinstance(value, list) and len(value) > share:
+                self.nodes += len(value) // share
+        pattern = schema.get("pattern")
+        self.nodes += 10 + len(pattern) // 10 if isinstance(pattern, str) else 0
 
     def _reference(self, reference: str, depth: int) -> tuple[int, int]:
         if reference in self._open:

@@ -349,3 +349,34 @@ def test_any_text_fits_a_text_argument(text: str) -> None:
         refusal(checker({"t": {"type": "string"}}), {"t": text})
     else:
         assert checker({"t": {"type": "string"}}).check({"t": text}) == {"t": text}
+
+
+@pytest.mark.case("B04")
+def test_null_is_dropped_when_no_alternative_of_the_schema_allows_it() -> None:
+    check = ArgumentChecker(
+        {
+            "type": "object",
+            "anyOf": [
+                {"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["b"]},
+                {"properties": {"a": {"type": "integer"}, "c": {"type": ["string", "null"]}}},
+            ],
+        }
+    )
+
+    assert check.check({"a": None, "b": "x", "c": None}) == {"b": "x", "c": None}
+    assert check.check({"a": 5.0, "c": "x"}) == {"a": 5, "c": "x"}
+
+
+def test_a_schema_that_refers_to_itself_is_repaired_at_every_depth() -> None:
+    check = ArgumentChecker({"type": "object", "properties": {"child": {"$ref": "#"}, "n": {"type": "integer"}}})
+
+    assert check.check({"child": {"child": {"n": 2.0}, "n": None}}) == {"child": {"child": {"n": 2}}}
+
+
+def test_a_bomb_of_alternatives_costs_the_repair_no_more_than_its_size() -> None:
+    definitions: dict[str, Any] = {"d20": {"type": "integer"}}
+    for level in range(20):
+        definitions[f"d{level}"] = {"anyOf": [{"$ref": f"#/$defs/d{level + 1}"} for _ in range(50)]}
+    check = ArgumentChecker({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions})
+
+    assert check.check({"x": 5.0}) == {"x": 5}
