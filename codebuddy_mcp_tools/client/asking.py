@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from codebuddy_mcp_tools.client.breaker import CircuitBreaker, Permit
 from codebuddy_mcp_tools.client.faults import ErrorTexts
 from codebuddy_mcp_tools.client.link import Link
-from codebuddy_mcp_tools.client.peer import (
+from codebuddy_mcp_tools.client.pending import OnProgress
+from codebuddy_mcp_tools.client.request_errors import (
     AnswerError,
     AnswerGarbledError,
-    OnProgress,
     RequestExpiredError,
     RequestLostError,
     RequestUnsendableError,

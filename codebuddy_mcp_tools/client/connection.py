@@ -19,15 +19,15 @@ from codebuddy_mcp_tools.client.cache import ToolCache
 from codebuddy_mcp_tools.client.faults import ErrorTexts
 from codebuddy_mcp_tools.client.inbox import Inbox
 from codebuddy_mcp_tools.client.link import Link
-from codebuddy_mcp_tools.client.listing import Walk, all_pages, read_prompts, read_resources, read_tools, shown
+from codebuddy_mcp_tools.client.listing import read_prompts, read_resources, shown
+from codebuddy_mcp_tools.client.lists import Lists
 from codebuddy_mcp_tools.client.loop import OwnerLoop
 from codebuddy_mcp_tools.client.opening import opener_for
-from codebuddy_mcp_tools.client.peer import METHOD_NOT_FOUND, OnProgress
+from codebuddy_mcp_tools.client.pending import OnProgress
 from codebuddy_mcp_tools.client.results import read_call_result, read_prompt_messages, read_resource_contents
 from codebuddy_mcp_tools.client.session import Session
 from codebuddy_mcp_tools.client.transport import ConnectionSpec, Opener
 from codebuddy_mcp_tools.client.values import ClientEvent, ClientSnapshot, EventKind, ServerHandlers
-from codebuddy_mcp_tools.errors import MCPToolsError, ProtocolError
 from codebuddy_mcp_tools.policy.secrets import Redactor
 from codebuddy_mcp_tools.types import (
     JSON,
@@ -43,9 +43,6 @@ from codebuddy_mcp_tools.types import (
 )
 
 T = TypeVar("T")
-
-_RELISTS = 3
-"""How often a list is asked for again at once because it changed while it was being read."""
 
 
 class MCPClient:
@@ -108,6 +105,8 @@ class MCPClient:
             clock=self._clock,
             sleep=self._sleep,
         )
+        self._asker = Asker(spec, self._link, self.breaker, self._texts)
+        self._lists = Lists(spec, self._link, self._asker, self._cache, self._texts, announce=self._announce)
         self._inbox = Inbox(
             spec.name,
             self._handlers,
@@ -115,11 +114,9 @@ class MCPClient:
             on_event=self._on_event,
             on_over=self._link.session_over,
             on_tools_changed=self._cache.invalidate,
-            relist=self._relist,
+            relist=self._lists.relist,
             sleep=self._sleep,
         )
-        self._asker = Asker(spec, self._link, self.breaker, self._texts)
-        self._listing: asyncio.Task[ToolListing] | None = None
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -144,20 +141,7 @@ class MCPClient:
 
     def snapshot(self) -> ClientSnapshot:
         """Everything there is to know, at this moment; touches nothing and waits for nothing."""
-        link, session = self._link, self._link.session
-        channel = session.channel if session else None
-        return ClientSnapshot(
-            state=link.state,
-            attempts=link.attempts,
-            last_error=link.last_error,
-            last_error_at=link.last_error_at,
-            connected_since=link.connected_since,
-            server_info=link.info,
-            pid=channel.pid if channel else None,
-            stderr_tail=channel.stderr_tail() if channel else link.stderr_tail,
-            breaker_state=self.breaker.state,
-            retry_after=self.breaker.retry_after,
-        )
+        return self._link.snapshot()
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
@@ -204,7 +188,7 @@ class MCPClient:
         fresh = None if refresh else self._cache.fresh
         if fresh is not None:
             return fresh
-        return await self._on_owner(lambda: self._shared_listing(refresh, headers, meta))
+        return await self._on_owner(lambda: self._lists.tools(refresh, headers, meta))
 
     async def call_tool(
         self,
@@ -260,7 +244,7 @@ class MCPClient:
 
     async def list_prompts(self) -> tuple[PromptInfo, ...]:
         """The server's prompts; none when it has no such thing. Raises as `call_tool`."""
-        walk = await self._on_owner(lambda: self._walk("prompts/list", "prompts"))
+        walk = await self._on_owner(lambda: self._lists.walk("prompts/list", "prompts"))
         return read_prompts(self.name, walk.entries)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> tuple[PromptMessage, ...]:
@@ -271,8 +255,8 @@ class MCPClient:
 
     async def list_resources(self) -> tuple[ResourceInfo, ...]:
         """The server's resources, then its resource templates. Raises as `call_tool`."""
-        plain = await self._on_owner(lambda: self._walk("resources/list", "resources"))
-        templates = await self._on_owner(lambda: self._walk("resources/templates/list", "resourceTemplates"))
+        plain = await self._on_owner(lambda: self._lists.walk("resources/list", "resources"))
+        templates = await self._on_owner(lambda: self._lists.walk("resources/templates/list", "resourceTemplates"))
         return (
             *read_resources(self.name, plain.entries, templates=False),
             *read_resources(self.name, templates.entries, templates=True),
@@ -288,7 +272,7 @@ class MCPClient:
 
     async def _on_owner(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if self._epoch is not self._loop.epoch:  # a forked child: what the parent opened is the parent's
-            self._left_by_parent += [self._link, self._inbox, self._asker, self._listing]
+            self._left_by_parent += [self._link, self._inbox, self._asker, self._lists]
             self._set_up()
         return await self._loop.run(work())
 
@@ -303,78 +287,6 @@ class MCPClient:
             return read(result)
         except ValueError as error:
             raise self._texts.garbled(str(error), what) from None
-
-    async def _walk(
-        self,
-        method: str,
-        key: str,
-        headers: Mapping[str, str] | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> Walk:
-        deadline = time.monotonic() + self.spec.timeouts.list
-
-        async def page(params: dict[str, Any] | None) -> JSON:
-            left = max(deadline - time.monotonic(), 0.0)
-            return await self._asker.ask(
-                method, params, what=method, timeout=left, replayable=True, headers=headers, is_call=False
-            )
-
-        try:
-            await self._asker.connect()  # with its own deadline, before the list's begins
-            deadline = time.monotonic() + self.spec.timeouts.list
-            return await all_pages(page, key, dict(meta) if meta else None)
-        except ProtocolError as error:
-            if error.code == METHOD_NOT_FOUND:
-                return Walk()
-            raise
-
-    async def _shared_listing(
-        self, refresh: bool, headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None
-    ) -> ToolListing:
-        running = self._listing
-        if running is not None and refresh:
-            # What is under way may have been answered before the caller asked.
-            await asyncio.wait({running})
-            running = self._listing
-        if running is None:
-            work = self._fetch_tools(headers, meta)
-            running = asyncio.get_running_loop().create_task(work, name=f"mcp-list:{self.name}")
-            self._listing = running
-            running.add_done_callback(self._listing_done)
-        await asyncio.wait({running})
-        if running.cancelled():
-            raise self._texts.closed()
-        return running.result()
-
-    def _listing_done(self, task: asyncio.Task[ToolListing]) -> None:
-        if self._listing is task:
-            self._listing = None
-        if not task.cancelled():
-            task.exception()  # those who wait have it; without any, nobody needs it
-
-    async def _fetch_tools(self, headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> ToolListing:
-        before = self._cache.listing
-        for _ in range(_RELISTS):
-            await self._asker.connect()  # a new session makes lists stale, but not the one it is asked for
-            epoch = self._cache.epoch
-            walk = await self._walk("tools/list", "tools", headers, meta)
-            listing = self._cache.store(*read_tools(self.name, walk), epoch=epoch)
-            if epoch == self._cache.epoch:
-                break
-        if before is not None and listing is not before:
-            self._announce("tools_changed", f"{self.name}: the tool list has changed")
-        return listing
-
-    async def _relist(self) -> None:
-        """After `list_changed` or a new session: somebody has used the list before, so keep it true."""
-        if self._cache.listing is None or self._cache.fresh is not None or self._link.closed:
-            return
-        if self._link.state is not ClientState.CONNECTED:
-            return
-        try:
-            await self._shared_listing(False, None, None)
-        except MCPToolsError as error:
-            self._announce("error", str(error))
 
     def _new_session(self) -> Session:
         self._loop.add_closer(self._close)
@@ -407,9 +319,6 @@ class MCPClient:
     async def _close(self) -> None:
         self._loop.discard_closer(self._close)
         await self._link.close()
-        listing = self._listing
-        if listing is not None:
-            listing.cancel()
-            await asyncio.wait({listing})
+        await self._lists.close()
         await self._asker.close()
         await self._inbox.close()

@@ -15,8 +15,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from codebuddy_mcp_tools.client.backoff import Sleep
-from codebuddy_mcp_tools.client.peer import METHOD_NOT_FOUND, RequestExpiredError, RequestLostError
+from codebuddy_mcp_tools.client.peer import METHOD_NOT_FOUND
 from codebuddy_mcp_tools.client.questions import QuestionRefusedError, question
+from codebuddy_mcp_tools.client.request_errors import RequestExpiredError, RequestLostError
 from codebuddy_mcp_tools.client.session import Session
 from codebuddy_mcp_tools.client.transport import Redacts, RequestId, TransportFault
 from codebuddy_mcp_tools.client.values import ClientEvent, EventKind, Handler, ServerHandlers

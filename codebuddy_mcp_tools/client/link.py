@@ -25,7 +25,7 @@ from codebuddy_mcp_tools.client.breaker import CircuitBreaker
 from codebuddy_mcp_tools.client.faults import fault_of
 from codebuddy_mcp_tools.client.session import CLOSED_BY_US, Session
 from codebuddy_mcp_tools.client.transport import ChannelError, ConnectionSpec, TransportFault
-from codebuddy_mcp_tools.client.values import EventKind
+from codebuddy_mcp_tools.client.values import ClientSnapshot, EventKind
 from codebuddy_mcp_tools.types import CircuitState, ClientState, ServerInfo
 
 logger = logging.getLogger(__name__)
@@ -112,6 +112,23 @@ class Link:
     def info(self) -> ServerInfo | None:
         """What the current session's server said of itself."""
         return self.session.info if self.session else None
+
+    def snapshot(self) -> ClientSnapshot:
+        """Everything there is to know, at this moment; any thread may ask."""
+        session = self.session
+        channel = session.channel if session else None
+        return ClientSnapshot(
+            state=self.state,
+            attempts=self.attempts,
+            last_error=self.last_error,
+            last_error_at=self.last_error_at,
+            connected_since=self.connected_since,
+            server_info=session.info if session else None,
+            pid=channel.pid if channel else None,
+            stderr_tail=channel.stderr_tail() if channel else self.stderr_tail,
+            breaker_state=self._breaker.state,
+            retry_after=self._breaker.retry_after,
+        )
 
     async def ready(self, *, fresh: bool = False) -> Session:
         """The current session; without one, the outcome of the running or a new connection cycle.

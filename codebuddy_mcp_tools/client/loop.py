@@ -1,9 +1,8 @@
 """One background thread with one event loop, on which all sessions live.
 
 Policy: a session belongs to the loop that opened it, and callers come and go: several `asyncio.run`, threads, notebook
-cells, synchronous `invoke`. So sessions live on a loop of our own, and each call crosses over once. Crossing is written
-by hand here (`run_coroutine_threadsafe` plus `wrap_future` cost twice as much): one wake-up there, one back. Cancelling
-the caller cancels the work; the work's context variables are the caller's.
+cells, synchronous `invoke`. So sessions live on a loop of our own, and each call crosses over once (`crossing.py`).
+Cancelling the caller cancels the work; the work's context variables are the caller's.
 
 A forked child has no copy of the thread. It gets a fresh loop on first use, and what the parent's loop owned is left
 alone in it.
@@ -20,7 +19,9 @@ import sys
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
+
+from codebuddy_mcp_tools.client.crossing import AsyncCrossing, SyncCrossing
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class OwnerLoop:
         """
         if self.is_current:
             return await coro
-        return await _AsyncCrossing(self._started(coro), coro).wait()
+        return await AsyncCrossing(self._started(coro), coro).wait()
 
     def run_sync(self, coro: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Wait for a coroutine on the owner loop from synchronous code, also inside somebody else's running loop.
@@ -91,7 +92,7 @@ class OwnerLoop:
         if self.is_current:
             coro.close()
             raise RuntimeError("synchronous calls are not possible from a callback on the MCP thread; await instead")
-        return _SyncCrossing(self._started(coro), coro).wait(timeout)
+        return SyncCrossing(self._started(coro), coro).wait(timeout)
 
     def spawn(self, coro: Coroutine[Any, Any, Any]) -> None:
         """Start a coroutine on the owner loop and do not wait for it; what it raises is logged."""
@@ -118,7 +119,7 @@ class OwnerLoop:
         if already or loop is None or thread is None or self.is_current:
             return
         try:
-            _SyncCrossing(loop, self._wind_down()).wait(timeout)
+            SyncCrossing(loop, self._wind_down()).wait(timeout)
         except TimeoutError:
             logger.warning("MCP sessions did not close within %g s", timeout)
         loop.call_soon_threadsafe(loop.stop)
@@ -178,102 +179,6 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
-
-
-class _Crossing(Generic[T]):
-    """One piece of work on its way to the owner loop and back. Fields are set on the owner loop only."""
-
-    def __init__(self, owner: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T]) -> None:
-        self._owner = owner
-        self._coro = coro
-        self._context = contextvars.copy_context()
-        self._task: asyncio.Task[T] | None = None
-        self._abandoned = False
-
-    def _send(self) -> None:
-        try:
-            self._owner.call_soon_threadsafe(self._begin)
-        except RuntimeError:
-            self._coro.close()
-            raise
-
-    def _begin(self) -> None:
-        if self._abandoned:
-            self._coro.close()
-            return
-        self._task = self._owner.create_task(self._coro, context=self._context)
-        self._task.add_done_callback(self._return)
-
-    def _return(self, task: asyncio.Task[T]) -> None:
-        raise NotImplementedError
-
-    def _abandon(self) -> None:
-        self._abandoned = True
-        if self._task is not None:
-            self._task.cancel()
-
-
-class _AsyncCrossing(_Crossing[T]):
-    def __init__(self, owner: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T]) -> None:
-        super().__init__(owner, coro)
-        self._caller = asyncio.get_running_loop()
-        self._future: asyncio.Future[T] = self._caller.create_future()
-
-    async def wait(self) -> T:
-        self._send()
-        try:
-            return await self._future
-        except asyncio.CancelledError:
-            # The owner loop may be closed by now: then its tasks were cancelled with it.
-            _call_if_open(self._owner, self._abandon)
-            raise
-
-    def _return(self, task: asyncio.Task[T]) -> None:
-        if not _call_if_open(self._caller, self._deliver) and not task.cancelled():
-            task.exception()  # nobody is left to hear of it; asyncio should not complain
-
-    def _deliver(self) -> None:
-        task, future = self._task, self._future
-        if task is None or future.done():
-            if task is not None and not task.cancelled():
-                task.exception()
-        elif task.cancelled():
-            future.cancel()
-        elif (error := task.exception()) is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(task.result())
-
-
-class _SyncCrossing(_Crossing[T]):
-    def __init__(self, owner: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T]) -> None:
-        super().__init__(owner, coro)
-        self._done = threading.Event()
-
-    def wait(self, timeout: float | None) -> T:
-        self._send()
-        in_time = False
-        try:
-            in_time = self._done.wait(timeout)
-        finally:  # a KeyboardInterrupt must stop the work as well
-            if not in_time:
-                _call_if_open(self._owner, self._abandon)
-        if self._task is None or not in_time:
-            raise TimeoutError(f"no result within {timeout} s")
-        return self._task.result()
-
-    def _return(self, task: asyncio.Task[T]) -> None:
-        if not task.cancelled():
-            task.exception()
-        self._done.set()
-
-
-def _call_if_open(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> bool:
-    try:
-        loop.call_soon_threadsafe(callback)
-    except RuntimeError:
-        return False
-    return True
 
 
 class _Registry:

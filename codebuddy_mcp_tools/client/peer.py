@@ -12,16 +12,21 @@ validate, lets requests hang when a session closes, and costs two thirds of a ca
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
+from codebuddy_mcp_tools.client.pending import OnProgress, Pending
+from codebuddy_mcp_tools.client.request_errors import (
+    AnswerError,
+    AnswerGarbledError,
+    RequestExpiredError,
+    RequestLostError,
+    RequestUnsendableError,
+)
 from codebuddy_mcp_tools.client.transport import Channel, ChannelError, RequestId, TransportFault
 from codebuddy_mcp_tools.types import JSON, JSONObject
-
-logger = logging.getLogger(__name__)
 
 METHOD_NOT_FOUND = -32601
 _CANCEL_PATIENCE = 1.0
@@ -29,46 +34,6 @@ _CANCEL_PATIENCE = 1.0
 _MAX_PAUSES = 3
 _MAX_BACKGROUND = 64
 """Pings answered and cancellations told at the same time; a flood is left unanswered."""
-_MAX_PROGRESS = 1000
-"""Progress notifications that are passed on for one request; a flood is cut off."""
-
-OnProgress = Callable[[float, float | None, str | None], None]
-
-
-class AnswerError(Exception):
-    """The server answered with a JSON-RPC error: `error` is that object, as far as it is one."""
-
-    def __init__(self, error: JSON) -> None:
-        super().__init__("the server answered with an error")
-        self.error = error
-
-
-class AnswerGarbledError(Exception):
-    """An answer came and cannot be read; the request has run."""
-
-
-class RequestLostError(Exception):
-    """The channel ended, or did not take the request. `fault.sent` says whether it may have run."""
-
-    def __init__(self, fault: TransportFault) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
-
-
-class RequestExpiredError(Exception):
-    """The deadline passed. `stray` counts answers that came meanwhile and fit no request."""
-
-    def __init__(self, stray: int) -> None:
-        super().__init__("no answer in time")
-        self.stray = stray
-
-
-class RequestUnsendableError(Exception):
-    """The request cannot be written as JSON, for the reason `cause`; nothing was sent."""
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
 
 
 class Listener(Protocol):
@@ -87,26 +52,6 @@ class Listener(Protocol):
         """The channel is over."""
 
 
-_Answer = tuple[JSON, Exception | None]
-
-
-class _Pending:
-    __slots__ = ("deadline", "future", "on_progress", "paused", "progress", "sent")
-
-    def __init__(self, future: asyncio.Future[_Answer], timeout: float, on_progress: OnProgress | None) -> None:
-        self.future = future
-        self.deadline = asyncio.timeout(timeout)
-        self.paused = 0
-        self.on_progress = on_progress
-        self.progress = 0
-        self.sent = False
-
-    @property
-    def has_answer(self) -> bool:
-        # Interrupting whoever awaits a future cancels the future; one that has a result keeps it.
-        return self.future.done() and not self.future.cancelled()
-
-
 class Peer:
     """Our end of one channel; a `transport.Sink`. Lives on the owner loop."""
 
@@ -115,7 +60,7 @@ class Peer:
         self._loop = asyncio.get_running_loop()
         self._channel: Channel | None = None
         self._fault: TransportFault | None = None
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, Pending] = {}
         self._next_id = 0
         self._stray = 0
         self._background: set[asyncio.Task[None]] = set()
@@ -160,7 +105,7 @@ class Peer:
             params = {**(params or {}), "_meta": {**((params or {}).get("_meta") or {}), "progressToken": request_id}}
         if params is not None:
             message["params"] = params
-        self._pending[request_id] = pending = _Pending(self._loop.create_future(), timeout, on_progress)
+        self._pending[request_id] = pending = Pending(self._loop.create_future(), timeout, on_progress)
         stray = self._stray
         try:
             async with pending.deadline:
@@ -192,7 +137,7 @@ class Peer:
 
         A server can stretch one request this way three times at most.
         """
-        paused: list[tuple[_Pending, float]] = []
+        paused: list[tuple[Pending, float]] = []
         for pending in self._pending.values():
             when = pending.deadline.when()
             if when is not None and pending.sent and pending.paused < _MAX_PAUSES:
@@ -230,7 +175,7 @@ class Peer:
         # Whoever reads this has written its request; one that is still writing hears from the channel whether it left.
         lost = replace(fault, sent=True)
         for pending in tuple(self._pending.values()):
-            _settle(pending, (None, RequestLostError(lost)))
+            pending.settle((None, RequestLostError(lost)))
         for task in tuple(self._background):
             task.cancel()
         self._listener.on_closed(fault)
@@ -267,7 +212,7 @@ class Peer:
         if pending is None:
             self._listener.on_noise(reason)
         else:
-            _settle(pending, (None, AnswerGarbledError(reason)))
+            pending.settle((None, AnswerGarbledError(reason)))
 
     def noise(self, text: str) -> None:
         """See `transport.Sink`."""
@@ -290,20 +235,20 @@ class Peer:
             return
         self.answered += 1
         if error is not None:
-            _settle(pending, (None, AnswerError(error)))
+            pending.settle((None, AnswerError(error)))
         elif "result" in message:
-            _settle(pending, (message["result"], None))
+            pending.settle((message["result"], None))
         else:
-            _settle(pending, (None, AnswerGarbledError("the answer holds neither a result nor an error")))
+            pending.settle((None, AnswerGarbledError("the answer holds neither a result nor an error")))
 
-    def _pending_for(self, request_id: JSON) -> _Pending | None:
+    def _pending_for(self, request_id: JSON) -> Pending | None:
         if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < 20:
             request_id = int(request_id)
         if isinstance(request_id, float) and request_id.is_integer():
             request_id = int(request_id)
         return self._pending.get(request_id) if type(request_id) is int else None
 
-    def _only_pending(self) -> _Pending | None:
+    def _only_pending(self) -> Pending | None:
         return next(iter(self._pending.values())) if len(self._pending) == 1 else None
 
     def _take_request(self, request_id: RequestId, method: str, params: JSONObject) -> None:
@@ -317,19 +262,8 @@ class Peer:
             self._listener.on_notification(method, params)
             return
         pending = self._pending_for(params.get("progressToken"))
-        if pending is None or pending.on_progress is None or pending.progress >= _MAX_PROGRESS:
-            return
-        pending.progress += 1
-        done, total, note = params.get("progress"), params.get("total"), params.get("message")
-        if not isinstance(done, int | float):
-            return
-        try:
-            pending.on_progress(
-                done, total if isinstance(total, int | float) else None, note if isinstance(note, str) else None
-            )
-        except Exception:
-            pending.on_progress = None
-            logger.exception("a listener for progress failed; it hears no more of this request")
+        if pending is not None:
+            pending.tell_progress(params)
 
     def _give_up(self, request_id: int, reason: str, *, tell: bool) -> None:
         if tell and self._fault is None:
@@ -356,11 +290,6 @@ class Peer:
 
     def _gone(self) -> TransportFault:
         return replace(self._fault or TransportFault("not connected"), sent=False)
-
-
-def _settle(pending: _Pending, answer: _Answer) -> None:
-    if not pending.future.done():
-        pending.future.set_result(answer)
 
 
 async def _quietly(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -15,18 +15,19 @@ import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from codebuddy_mcp_tools.client.faults import fault_of
-from codebuddy_mcp_tools.client.peer import (
+from codebuddy_mcp_tools.client.handshake import read_server_info, refusal
+from codebuddy_mcp_tools.client.peer import Peer
+from codebuddy_mcp_tools.client.pending import OnProgress
+from codebuddy_mcp_tools.client.request_errors import (
     AnswerError,
     AnswerGarbledError,
-    OnProgress,
-    Peer,
     RequestExpiredError,
     RequestLostError,
 )
-from codebuddy_mcp_tools.client.sdk import LATEST_PROTOCOL_VERSION, PROTOCOL_VERSIONS, client_info
+from codebuddy_mcp_tools.client.sdk import LATEST_PROTOCOL_VERSION, client_info
 from codebuddy_mcp_tools.client.transport import (
     Channel,
     ChannelError,
@@ -222,7 +223,7 @@ class Session:
             info = read_server_info(result)
             await self._peer.notify("notifications/initialized", timeout=self._timeouts.write)
         except AnswerError as error:
-            raise ChannelError(_refused(error.error)) from None
+            raise ChannelError(refusal(error.error)) from None
         except AnswerGarbledError as error:
             raise ChannelError(TransportFault(f"it did not answer initialize properly: {error}")) from None
         except RequestLostError as error:
@@ -270,37 +271,3 @@ class Session:
             if not future.done():
                 future.set_result(None)
         self._listener.on_closed(self, fault)
-
-
-def read_server_info(result: JSON) -> ServerInfo:
-    """What the answer to `initialize` says, read leniently.
-
-    Raises:
-        ChannelError: it names no protocol revision that we speak.
-    """
-    if not isinstance(result, dict):
-        raise ChannelError(TransportFault("it did not answer initialize as an MCP server does", retryable=False))
-    version = result.get("protocolVersion")
-    if version not in PROTOCOL_VERSIONS:
-        known = ", ".join(PROTOCOL_VERSIONS)
-        reason = f"it speaks protocol revision {str(version)[:40]!r}; this client speaks {known}"
-        raise ChannelError(TransportFault(reason, retryable=False))
-    said, capabilities = result.get("serverInfo"), result.get("capabilities")
-    instructions = result.get("instructions")
-    facts: dict[str, Any] = said if isinstance(said, dict) else {}
-    return ServerInfo(
-        name=str(facts.get("name", "")),
-        version=str(facts.get("version", "")),
-        title=facts["title"] if isinstance(facts.get("title"), str) else None,
-        protocol_version=version,
-        capabilities=capabilities if isinstance(capabilities, dict) else {},
-        instructions=instructions if isinstance(instructions, str) else None,
-    )
-
-
-def _refused(error: JSON) -> TransportFault:
-    own = TransportFault.of(error) if isinstance(error, dict) else None
-    if own is not None:
-        return own
-    said = error.get("message") if isinstance(error, dict) else error
-    return TransportFault(f"it refused to initialize: {str(said)[:300]}")

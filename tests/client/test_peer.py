@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from codebuddy_mcp_tools.client import TransportFault
-from codebuddy_mcp_tools.client.peer import (
+from codebuddy_mcp_tools.client.peer import Peer
+from codebuddy_mcp_tools.client.request_errors import (
     AnswerError,
     AnswerGarbledError,
-    Peer,
     RequestExpiredError,
     RequestLostError,
 )
