@@ -15,7 +15,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Scan:
-    """Whether a pattern occurs in a text. Compiled on first use; half surrogate pairs count as U+FFFF.
+    r"""Whether a pattern occurs in a text. Compiled on first use; half surrogate pairs count as U+FFFF.
 
     `\b` means the end of an ASCII word (Unicode's word ends cost ten times as much); `^` and `$` match at lines.
     """

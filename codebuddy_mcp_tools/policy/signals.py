@@ -100,10 +100,11 @@ def find_injection_signals(text: str) -> tuple[str, ...]:
     raw = text.encode("utf-8", "replace")
     lowered = "\n" + raw.lower().decode("utf-8")
     found = [name for name, occurs in _SCANS if occurs(lowered)]
-    if b"\x1b" in raw or b"\xc2\x9b" in raw:
+    other_scripts = not text.isascii()
+    if "\x1b" in text or (other_scripts and "\x9b" in text):
         found.append("terminal_escape")
-    if b"\xf3\xa0\x80" in raw or b"\xf3\xa0\x81" in raw:  # U+E0000 to U+E007F
+    if other_scripts and (b"\xf3\xa0\x80" in raw or b"\xf3\xa0\x81" in raw):  # U+E0000 to U+E007F
         found.append("hidden_text")
-    if not text.isascii() and _DIRECTION(text):
+    if other_scripts and _DIRECTION(text):
         found.append("direction_override")
     return tuple(found)

@@ -1,7 +1,8 @@
-"""What mistrust costs: cleaning, envelope, signals and the permission rule of one result, beside the call of that result.
+"""What mistrust costs: cleaning, envelope, signals and the permission rule of one result, beside the call itself.
 
-`python -m tests.benchmarks.trust [--rounds N] [--calls N]` prints microseconds of client CPU for a 10 KB result and the
-share of a raw `ClientSession.call_tool` over stdio; then nanoseconds a character for 10 KB to 10 MB: these must not grow.
+`python -m tests.benchmarks.trust [--rounds N] [--calls N]` prints microseconds of client CPU for a 10 KB result and
+their share of a raw `ClientSession.call_tool` over stdio; then nanoseconds a character for 10 KB to 10 MB, which must
+not grow.
 """
 
 from __future__ import annotations
