@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 from collections.abc import Iterator
@@ -20,13 +21,14 @@ class CommandLine:
     def __init__(self, home: Path, workspace: Path) -> None:
         self.home = home
         self.workspace = workspace
-        self._runner = CliRunner()
+        has_mix = "mix_stderr" in inspect.signature(CliRunner).parameters  # Click before 8.2
+        self._runner = CliRunner(mix_stderr=False) if has_mix else CliRunner()
 
     def run(self, *args: str, code: int | None = 0, stdin: str | None = None) -> Any:
         result = self._runner.invoke(build(), list(args), input=stdin, prog_name="codebuddy-mcp")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
-        assert code in (None, result.exit_code), result.output
+        assert code in (None, result.exit_code), result.output + result.stderr
         return result
 
     def json(self, *args: str, code: int = 0) -> Any:
