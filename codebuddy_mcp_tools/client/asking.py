@@ -183,7 +183,7 @@ class Asker:
     def _count(self, fault: TransportFault, session: Session) -> None:
         """What a lost request means for the breaker. A session that ended has told it, once for all its calls."""
         if fault.session_lost or fault.connect:
-            session.end(fault)  # the next request opens another one, with a connection cycle's patience
+            self._link.retire(session, fault)  # what comes next opens another one, with a cycle's patience
         elif session.fault is not None or fault.blocked:
             return
         elif fault.timed_out:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass
@@ -81,10 +82,8 @@ def parse_line(line: bytes) -> Any:
         ValueError: it is not JSON, or nested too deeply.
     """
     line = line.removeprefix(_BOM)
-    try:
+    with contextlib.suppress(ValueError):
         return from_json(line)
-    except ValueError:
-        pass
     try:
         return json.loads(line.decode("utf-8", "replace"))
     except RecursionError:

@@ -145,7 +145,7 @@ class Link:
         if self.closed:
             raise ChannelError(CLOSED_BY_US)
         if fresh and session is not None:
-            session.end(CLOSED_BY_US)
+            self.retire(session, CLOSED_BY_US)
         cycle = self._cycle or self._start_cycle(attempts=1 if fresh else None)
         await asyncio.wait({cycle})
         if cycle.cancelled():
@@ -154,6 +154,12 @@ class Link:
         if failure is not None:
             raise ChannelError(fault_of(failure)) from None
         return cycle.result()
+
+    def retire(self, session: Session, fault: TransportFault) -> None:
+        """Send nothing new on a session; what is out on it may still be answered."""
+        session.retire(fault)
+        if session is self.session:
+            self._let_go(session, fault)
 
     def count_call_failure(self) -> None:
         """A call failed in a way that the breaker counts, and the session lives on."""
@@ -220,7 +226,8 @@ class Link:
         return session
 
     def _cycle_done(self, cycle: asyncio.Task[Session]) -> None:
-        self._cycle = None
+        if self._cycle is cycle:
+            self._cycle = None
         if cycle.cancelled():
             return
         failure = cycle.exception()
@@ -240,8 +247,10 @@ class Link:
 
     def session_over(self, session: Session, fault: TransportFault) -> None:
         """A session has ended; called by its listener, before its channel is taken down."""
-        if session is not self.session or self._cycle is not None:
-            return
+        if session is self.session and self._cycle is None:
+            self._let_go(session, fault)
+
+    def _let_go(self, session: Session, fault: TransportFault) -> None:
         self.session = None
         self.connected_since = None
         self._move(LinkEvent.LOST)

@@ -60,6 +60,7 @@ class Peer:
         self._loop = asyncio.get_running_loop()
         self._channel: Channel | None = None
         self._fault: TransportFault | None = None
+        self._retired: TransportFault | None = None
         self._pending: dict[int, Pending] = {}
         self._next_id = 0
         self._stray = 0
@@ -96,7 +97,7 @@ class Peer:
         Raises:
             AnswerError, AnswerGarbledError, RequestLostError, RequestExpiredError, RequestUnsendableError: see there.
         """
-        if self._channel is None or self._fault is not None:
+        if self._channel is None or self._fault is not None or self._retired is not None:
             raise RequestLostError(self._gone())
         request_id = self._next_id
         self._next_id += 1
@@ -125,7 +126,7 @@ class Peer:
             self._give_up(request_id, "cancelled by the caller", tell=tell_cancelled and not pending.has_answer)
             raise
         finally:
-            self._pending.pop(request_id, None)
+            self._forget(request_id)
         result, failure = answer
         if failure is not None:
             raise failure
@@ -179,6 +180,12 @@ class Peer:
         for task in tuple(self._background):
             task.cancel()
         self._listener.on_closed(fault)
+
+    def retire(self, fault: TransportFault) -> None:
+        """Take no more requests, and close once those that are out have been answered."""
+        self._retired = fault
+        if not self._pending:
+            self.close(fault)
 
     async def drained(self) -> None:
         """Wait for what is still being written beside the requests; each piece has its own short deadline."""
@@ -265,6 +272,11 @@ class Peer:
         if pending is not None:
             pending.tell_progress(params)
 
+    def _forget(self, request_id: int) -> None:
+        self._pending.pop(request_id, None)
+        if self._retired is not None:
+            self.retire(self._retired)
+
     def _give_up(self, request_id: int, reason: str, *, tell: bool) -> None:
         if tell and self._fault is None:
             params = {"requestId": request_id, "reason": reason}
@@ -289,7 +301,7 @@ class Peer:
             raise RequestExpiredError(0) from None
 
     def _gone(self) -> TransportFault:
-        return replace(self._fault or TransportFault("not connected"), sent=False)
+        return replace(self._fault or self._retired or TransportFault("not connected"), sent=False)
 
 
 async def _quietly(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

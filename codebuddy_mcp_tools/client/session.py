@@ -169,6 +169,10 @@ class Session:
         """Fail everything that waits and start taking the channel down. The first reason counts."""
         self._peer.close(fault)
 
+    def retire(self, fault: TransportFault) -> None:
+        """Take no more requests, and end once those that are out have been answered, each by its own deadline."""
+        self._peer.retire(fault)
+
     async def closed(self) -> None:
         """Wait until the channel and everything behind it are gone."""
         await asyncio.wait({self.task})

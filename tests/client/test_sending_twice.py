@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from tests.client.fake import (
     dropping,
     faulty,
     refused,
+    silence,
+    text,
+    until,
 )
 
 
@@ -77,6 +81,37 @@ async def test_a_session_the_server_has_forgotten_is_opened_again_and_the_call_r
     assert (await client.call_tool("t", {})).content[0]["text"] == "ok"
     assert len(server.sent("initialize")) == 2
     assert client.breaker.failures == 0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        TransportFault("HTTP 404", sent=False, http_status=404, session_lost=True),
+        TransportFault("connection refused", sent=False, connect=True),
+    ],
+)
+async def test_calls_that_are_out_are_not_lost_because_another_one_needs_a_new_session(
+    client_of: MakeClient, fault: TransportFault
+) -> None:
+    server = FakeServer(tools__call=silence)
+    client = client_of(server)
+    patient = [asyncio.create_task(client.call_tool("t", {"say": str(n)})) for n in range(5)]
+    await until(lambda: len(server.sent("tools/call")) == 5)
+    old = server.channel
+    server.answers["tools/call"] = faulty(fault)
+    both = await asyncio.gather(*(client.call_tool("t", {"say": "new"}) for _ in range(2)))
+    assert [result.content[0]["text"] for result in both] == ["new", "new"]
+    assert len(server.channels) == 2
+    assert old.open
+    await client._loop.run(_answer_all(old))
+    assert [(await call).content[0]["text"] for call in patient] == ["0", "1", "2", "3", "4"]
+    await until(lambda: not old.open)
+    assert client.breaker.failures == 0
+
+
+async def _answer_all(channel: FakeChannel) -> None:
+    for request in channel.requests("tools/call")[:5]:
+        text(channel, request)
 
 
 @pytest.mark.parametrize(
