@@ -173,10 +173,6 @@ class Session:
         """Take no more requests, and end once those that are out have been answered, each by its own deadline."""
         self._peer.retire(fault)
 
-    async def closed(self) -> None:
-        """Wait until the channel and everything behind it are gone."""
-        await asyncio.wait({self.task})
-
     # -- the owner task --------------------------------------------------------------------------------------------
 
     async def _own(self) -> None:

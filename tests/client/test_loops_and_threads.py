@@ -106,6 +106,9 @@ def test_an_interrupted_loop_leaves_the_session_to_the_others(client: MCPClient,
     assert asyncio.run(count(client)) == "1"
 
 
+QUIET = ["-W", "error", "-W", "ignore:This process:DeprecationWarning"]
+"""Newer Pythons warn of every fork beside a thread; what matters here is that nothing else is heard."""
+
 FORK = """
     import asyncio, os, sys
     from codebuddy_mcp_tools.client import ConnectionSpec, MCPClient
@@ -140,7 +143,7 @@ FORK = """
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 def test_a_forked_child_gets_a_process_of_its_own_and_leaves_the_parents_alone(server: FaultServer) -> None:
-    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(FORK), str(server.script_path)]
+    command = [sys.executable, *QUIET, "-c", textwrap.dedent(FORK), str(server.script_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
