@@ -28,6 +28,7 @@ from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.policy.effects import may_run_concurrently
 from codebuddy_mcp_tools.policy.names import visible_name
 from codebuddy_mcp_tools.policy.rules import Inventory, Match, Rule, parse_rule
+from codebuddy_mcp_tools.policy.skeleton import loose
 from codebuddy_mcp_tools.policy.text import show
 from codebuddy_mcp_tools.types import Diagnostic, ToolInfo
 
@@ -179,6 +180,8 @@ def _match(rule: Rule, verdict: Verdict, pair: tuple[str, str], inventory: Inven
 
 
 def _problem(rule: Rule, verdict: Verdict, tools: list[ToolInfo], inventory: Inventory) -> str | None:
+    if rule.foreign and loose(rule.body) not in {loose(tool.name) for tool in tools}:
+        return None  # about a tool that is none of ours
     if rule.problem:
         return rule.problem
     if rule.everything and verdict == "allow":

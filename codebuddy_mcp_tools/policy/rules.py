@@ -21,6 +21,7 @@ from codebuddy_mcp_tools.policy.text import show
 
 _SIDECAR_PREFIX = re.compile(r"mcp[_-](?![_-])", re.IGNORECASE)
 _RULE_PREFIX = re.compile(r"mcp__", re.IGNORECASE)
+_FOREIGN = "is no rule for MCP tools: these start with mcp__"
 _HASHED = re.compile(r"_[0-9a-f]{8,56}$")
 
 
@@ -33,8 +34,6 @@ class Rule:
     """The setting it stands in."""
     body: str = ""
     """What stands behind the prefix; without `__*`."""
-    separator: str = "__"
-    """What divides server and tool in `body`: `__`, or `_` and `.` in the one-tool spellings."""
     server_only: bool = False
     """`mcp__server__*`: the body is a server and nothing else."""
     tool_only: bool = False
@@ -43,8 +42,10 @@ class Rule:
     """`mcp__*`."""
     bare: bool = False
     """A tool's own name without a server: `toolPermissions` only."""
+    foreign: bool = False
+    """It reads like a rule for a tool that is not an MCP tool (`Read`, `Bash(git:*)`)."""
     problem: str | None = None
-    """Why the rule can never match."""
+    """Why the rule can never match an MCP tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +65,18 @@ def parse_rule(text: str, origin: str) -> Rule:
     stripped = text.strip()
     if _RULE_PREFIX.match(stripped):
         return _parse_prefixed(text, stripped[len(PREFIX) :], origin)
-    if "*" in stripped:
-        return Rule(
-            text, origin, problem="does nothing for MCP tools: a rule for all of them is mcp__*, in deny or ask"
-        )
+    if stripped == "*" or (_SIDECAR_PREFIX.match(stripped) and "*" in stripped):
+        problem = "does nothing for MCP tools: a rule for all of them is mcp__*, in deny or ask"
+        return Rule(text, origin, problem=problem)
+    if re.search(r"[*()]", stripped):
+        return Rule(text, origin, foreign=True, problem=_FOREIGN)
     if _SIDECAR_PREFIX.match(stripped):
-        return Rule(text, origin, body=stripped[len("mcp_") :], separator="_", tool_only=True)
-    if "." in stripped.strip(".") and "(" not in stripped:
-        return Rule(text, origin, body=stripped, separator=".", tool_only=True)
+        return Rule(text, origin, body=stripped[len("mcp_") :], tool_only=True)
+    if "." in stripped.strip("."):
+        return Rule(text, origin, body=stripped, tool_only=True)
     if origin == "toolPermissions":
         return Rule(text, origin, body=stripped, bare=True)
-    return Rule(text, origin, problem="is no rule for MCP tools: these start with mcp__")
+    return Rule(text, origin, body=stripped, foreign=True, problem=_FOREIGN)
 
 
 def _parse_prefixed(text: str, body: str, origin: str) -> Rule:
