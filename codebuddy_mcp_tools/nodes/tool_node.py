@@ -44,8 +44,7 @@ class MCPToolNode(Runnable[Any, Any]):
         stop_on_error: do not run what follows a failed call of the same turn.
         wrap_tool_call, awrap_tool_call: as for `ToolNode`; they see the tool that was found.
         batch: `all` runs the whole turn in one step; `next` runs one batch and leaves the rest to the next step, so
-        that a
-            crash or a resume repeats nothing (`build_mcp_agent` uses it).
+            that a crash or a resume repeats nothing (`build_mcp_agent` uses it).
         handle_tool_errors and other keyword arguments go to `ToolNode`.
     """
 

@@ -4,8 +4,8 @@ Policy of the room: a server's failure is its own. Whatever one of them does, th
 were not there, and what went wrong with it is one line in its status. Nothing here knows LangChain.
 """
 
-from codebuddy_mcp_tools.service.admission import ApprovalHandler, ask
+from codebuddy_mcp_tools.service.admission import ApprovalHandler, ask, consult
 from codebuddy_mcp_tools.service.server import MAIN_SESSION
 from codebuddy_mcp_tools.service.service import MCPService
 
-__all__ = ["MAIN_SESSION", "ApprovalHandler", "MCPService", "ask"]
+__all__ = ["MAIN_SESSION", "ApprovalHandler", "MCPService", "ask", "consult"]

@@ -11,6 +11,7 @@ import concurrent.futures
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from codebuddy_mcp_tools.config import ServerEntry, Settings
 from codebuddy_mcp_tools.policy import ApprovalRequest, ServerApprovals
@@ -22,12 +23,17 @@ ApprovalHandler = Callable[[ApprovalRequest], bool | Awaitable[bool]]
 
 async def ask(handler: ApprovalHandler, request: ApprovalRequest) -> bool:
     """Put a question to the user's handler. What the handler raises is the caller's to deal with."""
+    return bool(await consult(handler, request))
+
+
+async def consult(handler: Callable[[Any], Any], request: Any) -> Any:
+    """Call a handler of the user's, which may be a coroutine function or a plain one, and give its answer."""
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
         answer = handler(request)
     else:
         # A plain handler may well call input(): it must not stop the loop that everybody's calls run on.
         answer = await asyncio.to_thread(handler, request)
-    return bool(await answer) if inspect.isawaitable(answer) else bool(answer)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 class Gatekeeper:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from codebuddy_mcp_tools.client import ConnectionSpec, MCPClient, Timeouts
-from codebuddy_mcp_tools.config import ServerEntry, Settings, StdioServer, expand_server, placeholders
+from codebuddy_mcp_tools.config import ServerEntry, Settings, StdioServer, expand_server
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.policy import OutboundRules, Redactor, ToolPins
 from codebuddy_mcp_tools.service.loading import Loading
@@ -53,16 +53,14 @@ def connection_spec(
     config = expanded.config
     if isinstance(config, StdioServer):
         config = config.model_copy(update={"cwd": _working_directory(config.cwd, workspace)})
-    else:
-        unset = [name for text in (config.url, *config.headers.values()) for name in placeholders(text)]
-        if unset:
-            names = ", ".join(dict.fromkeys(unset))
-            raise ConfigError(
-                f"server {entry.name!r} is not dialled: its url or headers need {names}, which is not set; "
-                "set the variable or give a default as ${NAME:-value}",
-                path=entry.path,
-                pointer=entry.pointer,
-            )
+    elif expanded.missing:
+        names = ", ".join(expanded.missing)
+        raise ConfigError(
+            f"server {entry.name!r} is not dialled: its url or headers need {names}, which is not set; "
+            "set the variable or give a default as ${NAME:-value}",
+            path=entry.path,
+            pointer=entry.pointer,
+        )
     return ConnectionSpec(
         name=entry.name,
         config=config,

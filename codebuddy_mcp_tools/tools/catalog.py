@@ -103,8 +103,8 @@ class ToolCatalog:
 
     Args:
         rules: decides the exposure of each tool.
-        call_style: `execute` binds only ToolSearch, describe_tool and execute_tool, so that the tool block never
-        changes. counter: counts the tokens of a text; default characters / 4.
+        call_style: `execute` binds only ToolSearch, describe_tool and execute_tool: the tool block never changes.
+        counter: counts the tokens of a text; default characters / 4.
         embeddings: helps the search; optional.
         server_states: the servers' status, for what ToolSearch says of servers that are not there.
         wait_loading: waits up to so many seconds for servers that are connecting.
@@ -169,8 +169,8 @@ class ToolCatalog:
         """The exposure of every tool, in order.
 
         Args:
-            context_window: tokens of the model's window; it decides under `auto`. Default: what was said last, else
-            128k. modifiers: `Defer(...)`/`NoDefer(...)` of this run.
+            context_window: tokens of the model's window; it decides under `auto`. Default: the one before, else 128k.
+            modifiers: `Defer(...)`/`NoDefer(...)` of this run.
 
         Raises:
             ConfigError: a modifier cannot be read.
@@ -278,8 +278,8 @@ class ToolCatalog:
         """The best tools for a query, best first.
 
         Args:
-            query: `select:A,B` gives exactly those; `+word` must occur in the server or tool name; the rest is
-            ranked. max_results: how many at the most; `select:` gives all it names.
+            query: `select:A,B` gives exactly those; `+word` must occur in the server or tool name; the rest ranks.
+            max_results: how many at the most; `select:` gives all it names.
         """
         if query.strip().casefold().startswith("select:"):
             names = query.strip()[len("select:") :].split(",")

@@ -24,6 +24,7 @@ from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
 from codebuddy_mcp_tools.tools.call import CallPath
 from codebuddy_mcp_tools.tools.catalog import ToolCatalog
 from codebuddy_mcp_tools.tools.definitions import definition
+from codebuddy_mcp_tools.tools.elicitation import ElicitationHandler, elicitation_answers
 from codebuddy_mcp_tools.tools.interop import interceptor_chain, progress_callback, report_log
 from codebuddy_mcp_tools.tools.limits import OutputLimits
 from codebuddy_mcp_tools.tools.prompts import check_arguments, find_command, slash_command, to_messages
@@ -53,19 +54,17 @@ class ToolProvider:
         settings: given, it replaces the settings files.
         core_tools: your own tools; returned before the MCP tools and never filtered.
         approval_handler: asked, with an `ApprovalRequest`, whether a project's server may start and whether a call
-        whose
-            rule says `ask` may run; may be a coroutine function.
-        elicitation_handler: asked when a server wants input from the user; without one, servers are told that it is
-            not supported. Gets a mapping with `server`, `message`, `schema`; answers `{"action": "accept",
-            "content": {…}}`, `{"action": "decline"}` or `{"action": "cancel"}`.
+            whose rule says `ask` may run; may be a coroutine function.
+        elicitation_handler: asked when a server wants input from the user, see `tools/elicitation.py`; without one,
+            servers are told that it is not supported. May be a coroutine function.
         interceptors: langchain-mcp-adapters' `ToolCallInterceptor`s, the first outermost.
         callbacks: langchain-mcp-adapters' `Callbacks` for progress and log messages.
         state_dir: approvals, pins, tokens and saved results; default `~/.codebuddy`.
         defer: `Defer(pattern)` / `NoDefer(pattern)` modifiers, over those of the settings.
         embeddings: any LangChain `Embeddings`, to help ToolSearch.
         count_tokens: counts the tokens of a text; default characters / 4.
-        thread_sessions: servers that keep state and get a session (and process) of their own for each LangGraph
-        thread. watch: notice changed config files and reconnect the servers whose entries changed.
+        thread_sessions: servers that get a session (and process) of their own for each LangGraph thread.
+        watch: notice changed config files and reconnect the servers whose entries changed.
 
     Raises:
         ConfigError: a `Defer`/`NoDefer` modifier cannot be read. A bad server entry raises nothing: see `status()`.
@@ -79,7 +78,7 @@ class ToolProvider:
         settings: Settings | None = None,
         core_tools: Sequence[BaseTool] = (),
         approval_handler: ApprovalHandler | None = None,
-        elicitation_handler: Callable[[Mapping[str, Any]], Any] | None = None,
+        elicitation_handler: ElicitationHandler | None = None,
         interceptors: Sequence[ToolCallInterceptor] = (),
         callbacks: Callbacks | None = None,
         state_dir: str | Path | None = None,
@@ -96,7 +95,7 @@ class ToolProvider:
             configuration,
             state_dir=self._state_dir,
             approval_handler=approval_handler,
-            handlers=ServerHandlers(elicitation=elicitation_handler),
+            handlers=ServerHandlers(elicitation=elicitation_answers(elicitation_handler)),
         )
         self._callbacks = callbacks
         self._core_tools = tuple(core_tools)
