@@ -15,6 +15,9 @@ import re
 import threading
 import traceback
 import weakref
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 MASK = "***"
@@ -34,11 +37,7 @@ _SESSION_ID = re.compile(r"(session[ _-]?id['\"]?\s?[:=]\s?['\"]?)([\w.-]{8,200}
 
 PROTECTED_LOGGERS = ("httpx", "httpcore", "mcp", "codebuddy_mcp_tools")
 """Every logger of these names and below them gets the filter."""
-_KNOWN_CHILDREN = (
-    "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks",
-    "mcp.client.auth", "mcp.client.auth.oauth2", "mcp.client.session", "mcp.client.sse", "mcp.client.stdio",
-    "mcp.client.streamable_http", "mcp.shared.session",
-)  # fmt: skip
+_ROOMS = {"mcp": ("client", "shared"), "codebuddy_mcp_tools": ("",)}
 
 
 class Redactor:
@@ -119,13 +118,28 @@ _FILTER = SecretFilter()
 def watch_logs(redactor: Redactor) -> None:
     """Makes the loggers of httpx, httpcore, mcp and this package use the redactor, for as long as it lives.
 
-    A logger's filter does not see records of its children, so every logger below the protected names that exists now
-    gets it too: call this again when a module was imported later. Calling it twice changes nothing.
+    A logger's filter does not see records of its children, so every logger below the protected names gets it too:
+    those that exist, and those that a module of mcp or of this package will make when it is imported. Calling it
+    twice changes nothing.
     """
     _FILTER.watch(redactor)
     existing = [name for name in logging.getLogger().manager.loggerDict if name.partition(".")[0] in PROTECTED_LOGGERS]
-    for name in {*PROTECTED_LOGGERS, *_KNOWN_CHILDREN, *existing}:
+    for name in {*PROTECTED_LOGGERS, *_future_loggers(), *existing}:
         logging.getLogger(name).addFilter(_FILTER)
+
+
+@cache
+def _future_loggers() -> frozenset[str]:
+    """The names of the modules whose loggers matter, found without importing them."""
+    names = set()
+    for package, rooms in _ROOMS.items():
+        spec = find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            files = (file for room in rooms for file in Path(folder, room).rglob("*.py"))
+            names |= {".".join((package, *file.relative_to(folder).with_suffix("").parts)) for file in files}
+    # httpcore names its loggers without the folder and the underscore of their modules.
+    bare = {f"httpcore.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")}
+    return frozenset(name.removesuffix(".__init__") for name in names | bare)
 
 
 def hide_url_secrets(text: str) -> str:

@@ -155,6 +155,12 @@ def test_the_exception_itself_does_not_travel_with_the_record() -> None:
     assert "ENVSEC2" not in str(vars(records[0]))
 
 
+def test_modules_that_are_imported_later_are_covered_too() -> None:
+    watch_logs(Redactor("ENVSEC6"))
+    for name in ("mcp.client.auth.oauth2", "mcp.client.sse", "mcp.shared.session", "codebuddy_mcp_tools.cli.doctor"):
+        assert any(isinstance(item, SecretFilter) for item in logging.getLogger(name).filters), name
+
+
 def test_messages_without_secrets_keep_their_template_and_arguments() -> None:
     record = logging.LogRecord("httpx", logging.INFO, __file__, 1, "hello %s", ("world",), None)
     assert SecretFilter(Redactor("ENVSEC3")).filter(record)
