@@ -16,6 +16,7 @@ import contextlib
 import logging
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -39,27 +40,30 @@ for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 
 
 class Lifeline:
-    """Ends process groups when this process dies. Used on the owner loop."""
+    """Ends process groups when this process dies. `watch` may be called from any thread."""
 
     def __init__(self) -> None:
         self._watcher: subprocess.Popen[bytes] | None = None
         self._groups: set[int] = set()
+        self._lock = threading.Lock()
 
     def watch(self, group: int) -> None:
         """End this process group when we die."""
-        self._groups.add(group)
-        if not self._tell(f"+ {group}\n"):
-            self._start()
+        with self._lock:
+            self._groups.add(group)
+            if not self._tell(f"+ {group}\n"):
+                self._start()
 
     async def release(self, group: int) -> None:
         """The group is gone. With the last one, the watcher ends; waits for that, at most a second."""
-        if group not in self._groups:
-            return
-        self._groups.discard(group)
-        if self._groups:
-            self._tell(f"- {group}\n")
-            return
-        watcher, self._watcher = self._watcher, None
+        with self._lock:
+            if group not in self._groups:
+                return
+            self._groups.discard(group)
+            if self._groups:
+                self._tell(f"- {group}\n")
+                return
+            watcher, self._watcher = self._watcher, None
         if watcher is None or watcher.stdin is None:
             return
         with contextlib.suppress(BrokenPipeError):
@@ -75,7 +79,7 @@ class Lifeline:
     def renew(self) -> None:
         """In a forked child: let go of the pipe, or the watcher would wait for the child's end as well."""
         watcher, self._watcher = self._watcher, None
-        self._groups = set()
+        self._groups, self._lock = set(), threading.Lock()
         if watcher is not None and watcher.stdin is not None:
             watcher.stdin.close()
             _left_by_parent.append(watcher)

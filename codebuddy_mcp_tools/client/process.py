@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import os
 import signal
 import subprocess
@@ -41,31 +42,25 @@ class ChildProcess:
         self._pidfd: int | None = None
         self._poll: asyncio.TimerHandle | None = None
         self._watch()
-        lifeline.watch(self.pid)
         _running.add(self)
 
     @classmethod
-    def start(cls, command: str, args: Sequence[str], *, env: Mapping[str, str], cwd: str | None) -> ChildProcess:
+    async def start(cls, command: str, args: Sequence[str], *, env: Mapping[str, str], cwd: str | None) -> ChildProcess:
         """Start a process with pipes on all three streams.
+
+        Starting one blocks for the exec and looks at files, so that happens in a thread: twenty servers start side by
+        side, and hosts that watch their loops for blocking calls (`langgraph dev`) have nothing to complain of.
 
         Raises:
             ChannelError: it cannot be started; the fault says what to change.
         """
+        begin = functools.partial(_begin, command, args, dict(env), cwd)
+        begun = asyncio.get_running_loop().run_in_executor(None, begin)
         try:
-            popen = subprocess.Popen(
-                [command, *args],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=dict(env),
-                cwd=cwd,
-                start_new_session=True,
-                bufsize=0,
-            )
-        except (OSError, ValueError) as error:
-            reason = why_not_started(error, command, args, env=env, cwd=cwd)
-            raise ChannelError(TransportFault(reason, sent=False, connect=True, retryable=_may_pass(error))) from None
-        return cls(popen)
+            return cls(await asyncio.shield(begun))
+        except asyncio.CancelledError:
+            begun.add_done_callback(_end_unwanted)
+            raise
 
     @property
     def returncode(self) -> int | None:
@@ -135,6 +130,45 @@ class ChildProcess:
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
+
+
+def _begin(command: str, args: Sequence[str], env: dict[str, str], cwd: str | None) -> subprocess.Popen[bytes]:
+    """Runs in a thread."""
+    try:
+        popen = subprocess.Popen(
+            [command, *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+            bufsize=0,
+        )
+    except (OSError, ValueError) as error:
+        reason = why_not_started(error, command, args, env=env, cwd=cwd)
+        raise ChannelError(TransportFault(reason, sent=False, connect=True, retryable=_may_pass(error))) from None
+    lifeline.watch(popen.pid)
+    return popen
+
+
+def _end_unwanted(begun: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+    """A process that was started for somebody who has gone meanwhile."""
+    if begun.cancelled() or begun.exception() is not None:
+        return
+    popen = begun.result()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(popen.pid, signal.SIGKILL)
+    popen.wait()
+    for pipe in (popen.stdin, popen.stdout, popen.stderr):
+        if pipe is not None:
+            pipe.close()
+    task = asyncio.ensure_future(lifeline.release(popen.pid))
+    _releasing.add(task)
+    task.add_done_callback(_releasing.discard)
+
+
+_releasing: set[asyncio.Future[None]] = set()
 
 
 def why_not_started(

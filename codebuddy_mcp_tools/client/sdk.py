@@ -7,6 +7,7 @@ when it is used. mcp 2 renamed fields and classes (`facts` of its migration guid
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -41,8 +42,9 @@ def child_environment(own: Mapping[str, str], environ: Mapping[str, str] | None 
     return {**safe, **own}
 
 
+@functools.cache
 def client_info() -> dict[str, Any]:
-    """How we introduce ourselves in `initialize`."""
+    """How we introduce ourselves in `initialize`. The first time it looks at files."""
     from importlib.metadata import version  # noqa: PLC0415 - 20 ms, and only a session needs it
 
     return {"name": "codebuddy-mcp-tools", "title": "CodeBuddy MCP tools", "version": version("codebuddy-mcp-tools")}

@@ -215,7 +215,7 @@ class Session:
         params = {
             "protocolVersion": LATEST_PROTOCOL_VERSION,
             "capabilities": self._capabilities,
-            "clientInfo": client_info(),
+            "clientInfo": await asyncio.to_thread(client_info),
         }
         left = (limit.when() or self._loop.time()) - self._loop.time()
         try:

@@ -64,7 +64,7 @@ async def open_stdio(
         ChannelError: the process cannot be started.
     """
     config = cast("StdioServer", spec.config)
-    process = ChildProcess.start(
+    process = await ChildProcess.start(
         config.command, config.args, env=child_environment(config.env, environ), cwd=config.cwd
     )
     channel = _StdioChannel(process, sink, StderrTail(spec.name, redactor), spec.timeouts.write, max_line)

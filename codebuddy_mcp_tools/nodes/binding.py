@@ -34,6 +34,14 @@ def modifiers_of(config: RunnableConfig | None) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
+def distinct(tools: Sequence[Any]) -> list[Any]:
+    """The tools without those whose name came before."""
+    found: dict[Any, Any] = {}
+    for tool in tools:
+        found.setdefault(getattr(tool, "name", id(tool)), tool)
+    return list(found.values())
+
+
 def bound_tools(
     provider: ToolProvider,
     own: Sequence[BaseTool],
@@ -47,8 +55,7 @@ def bound_tools(
     scope: dict[str, Any] = {"context_window": context_window, "modifiers": modifiers}
     hidden = catalog.call_style == "execute" or any(level != "full" for level in catalog.levels(**scope).values())
     discovery = catalog.tools(**scope) if hidden else []
-    found = [*own, *provider.core_tools, *discovery, *catalog.visible(activated, **scope)]
-    return list({tool.name: tool for tool in reversed(found)}.values())[::-1]
+    return distinct([*own, *provider.core_tools, *discovery, *catalog.visible(activated, **scope)])
 
 
 def make_model_node(

@@ -19,7 +19,7 @@ from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 
 from codebuddy_mcp_tools.nodes.approval import ask
-from codebuddy_mcp_tools.nodes.binding import bound_tools, context_window_of, modifiers_of
+from codebuddy_mcp_tools.nodes.binding import bound_tools, context_window_of, distinct, modifiers_of
 from codebuddy_mcp_tools.nodes.callgate import CallGate
 from codebuddy_mcp_tools.nodes.debts import settle
 from codebuddy_mcp_tools.nodes.gate import CompletionGate
@@ -62,7 +62,7 @@ class MCPToolsMiddleware(AgentMiddleware[Any, Any, Any]):
         self._provider = provider
         self._gate = CompletionGate(provider) if gate else None
         self._turns: WeakValueDictionary[str, CallGate] = WeakValueDictionary()
-        self.tools = [*provider.core_tools, *provider.catalog.tools()]
+        self.tools = distinct([*provider.core_tools, *provider.readers, *provider.catalog.tools()])
         self._own = {tool.name: tool for tool in self.tools}
 
     # -- what the model sees -------------------------------------------------------------------------------------
@@ -142,10 +142,10 @@ class MCPToolsMiddleware(AgentMiddleware[Any, Any, Any]):
     # -- one call ------------------------------------------------------------------------------------------------
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
-        if not self._concerns(request):
-            return handler(request)
         gate, read_only = self._place(request)
         with gate.enter(read_only=read_only):
+            if not self._concerns(request):
+                return handler(request)
             request, answer = find_tool(self._provider, request, self._own)
             if answer is not None:
                 return answer

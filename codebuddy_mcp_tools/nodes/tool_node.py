@@ -19,6 +19,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from codebuddy_mcp_tools.nodes.approval import Answers, ask
+from codebuddy_mcp_tools.nodes.binding import distinct
 from codebuddy_mcp_tools.nodes.debts import settle
 from codebuddy_mcp_tools.nodes.schedule import batches, last_ai_message, pending_calls
 from codebuddy_mcp_tools.nodes.streaming import announce, output_deltas
@@ -70,7 +71,7 @@ class MCPToolNode(Runnable[Any, Any]):
         self._batch = batch
         self._wrap, self._awrap = wrap_tool_call, awrap_tool_call
         self._inner = ToolNode(
-            [*provider.core_tools, *provider.catalog.tools(), *tools],
+            distinct([*provider.core_tools, *provider.readers, *provider.catalog.tools(), *tools]),
             name=name,
             messages_key=messages_key,
             wrap_tool_call=self._call,

@@ -69,20 +69,21 @@ class Gatekeeper:
         """The person's answer for a pending entry, stored; concurrent callers share one question."""
         if self._handler is None:
             return False
-        key = self._approvals.fingerprint(entry)
+        key = await asyncio.to_thread(self._approvals.fingerprint, entry)
         with self._lock:
             mine = key not in self._asked
             future = self._asked.setdefault(key, concurrent.futures.Future())
         if not mine:
             return await asyncio.wrap_future(future)
         try:
-            approved = await ask(self._handler, self._approvals.request(entry))
+            request = await asyncio.to_thread(self._approvals.request, entry)
+            approved = await ask(self._handler, request)
         except BaseException:
             # The question was not answered: whoever comes next may ask again.
             with self._lock:
                 self._asked.pop(key, None)
             future.set_result(False)
             raise
-        self._approvals.record(entry, approved)
+        await asyncio.to_thread(self._approvals.record, entry, approved)
         future.set_result(approved)
         return approved

@@ -99,6 +99,7 @@ class ConfiguredServer:
         """Why it is not admitted, and what to do; `None` when it is."""
         self.clients: dict[str, MCPClient] = {}
         self.listing: ToolListing | None = None
+        self._listed: frozenset[str] = frozenset()
         self.held_back: frozenset[str] = frozenset()
         """Tools whose definition changed after approval, under the `block` policy."""
         self.warnings: tuple[str, ...] = ()
@@ -131,6 +132,13 @@ class ConfiguredServer:
         self.problem, self.problem_at = line, datetime.now(UTC)
         self.loading.attempt_failed()
         return is_news
+
+    def adopt(self, listing: ToolListing) -> bool:
+        """Take a new list; `False` when it is the one that is here already."""
+        if listing is self.listing:
+            return False
+        self.listing, self._listed = listing, frozenset(tool.name for tool in listing.tools)
+        return True
 
     def check_pins(self, pins: ToolPins, *, blocks: bool) -> tuple[str, ...]:
         """Compare the newest list with what was accepted; `blocks` holds back what is new or changed.
@@ -167,7 +175,7 @@ class ConfiguredServer:
         config = self.entry.config
         if config is None or not config.offers(tool) or tool in self.held_back:
             return False
-        return self.listing is None or any(t.name == tool for t in self.listing.tools)
+        return self.listing is None or tool in self._listed
 
     def call_timeout(self, tool: str) -> float | None:
         """The deadline the file sets for this tool in seconds, `None` for the server's."""

@@ -30,6 +30,7 @@ from codebuddy_mcp_tools.policy import (
     watch_logs,
 )
 from codebuddy_mcp_tools.service.admission import ApprovalHandler, Gatekeeper
+from codebuddy_mcp_tools.service.recorder import Recorder
 from codebuddy_mcp_tools.service.server import MAIN_SESSION, ClientFactory, ConfiguredServer, connection_spec
 from codebuddy_mcp_tools.types import (
     Admission,
@@ -94,7 +95,7 @@ class MCPService:
         self.approvals = ServerApprovals(self.state_dir, configuration.workspace)
         self.pins = ToolPins(self.state_dir, configuration.workspace)
         log = configuration.workspace / ".codebuddy" / "logs" / "mcp.jsonl" if configuration.workspace else None
-        self.audit = AuditLog(log if self.settings.audit else None, self.redactor)
+        self.audit = Recorder(AuditLog(log if self.settings.audit else None, self.redactor))
         self._gatekeeper = Gatekeeper(self.approvals, self.settings, self._approval_handler)
         servers = {name: self._configured(self._winner(name)) for name in configuration.entries}
         for name, server in servers.items():
@@ -120,7 +121,7 @@ class MCPService:
             The names of the servers whose entry came, went or changed.
         """
         before = dict(self._servers)
-        self._adopt(configuration)
+        await asyncio.to_thread(self._adopt, configuration)
         changed = [n for n in {**before, **self._servers} if before.get(n) is not self._servers.get(n)]
         await self._loop.run(self._close_clients(before[n] for n in changed if n in before))
         for name in changed:
@@ -190,7 +191,7 @@ class MCPService:
             state_dir=self.state_dir,
         )
 
-    def _on_event(self, event: ClientEvent) -> None:
+    async def _on_event(self, event: ClientEvent) -> None:
         """Runs on the owner loop, in the client's worker, never inside a receive loop."""
         server = self._servers.get(event.server)
         if server is None:
@@ -200,13 +201,13 @@ class MCPService:
         if event.kind in {"connected", "tools_changed"} and server.client is not None:
             listing = server.client.cached_tools()
             if listing is not None:
-                self._adopt_listing(server, listing)
+                await self._adopt_listing(server, listing)
         if event.kind != "log":
             self.audit.write(event.kind, server=event.server, message=event.message)
         self._announce(event)
 
     def _note_failure(self, server: ConfiguredServer, message: str) -> None:
-        line = self.redactor.redact(clean_line(message, 600))
+        line = clean_line(self.redactor.redact(message), 600)
         if server.fail(line):
             logger.warning("%s", line)
 
@@ -239,7 +240,7 @@ class MCPService:
             server.reason = f"the approval handler failed ({type(error).__name__}); the server was not started"
             logger.warning("server %r: %s", server.name, server.reason, exc_info=error)
             return
-        server.admission, server.reason = self._gatekeeper.admission(server.entry)
+        server.admission, server.reason = await asyncio.to_thread(self._gatekeeper.admission, server.entry)
         self.audit.write("approval", server=server.name, approved=approved)
 
     def _tell_pending(self) -> None:
@@ -273,16 +274,16 @@ class MCPService:
             self._note_failure(server, str(error))
             return
         server.problem = None
-        self._adopt_listing(server, listing)
+        await self._adopt_listing(server, listing)
 
-    def _adopt_listing(self, server: ConfiguredServer, listing: ToolListing) -> None:
-        if listing is server.listing:
+    async def _adopt_listing(self, server: ConfiguredServer, listing: ToolListing) -> None:
+        if not server.adopt(listing):
             return
-        server.listing = listing
         for problem in listing.problems:
             logger.warning("server %r: %s", server.name, problem)
         if server.entry.scope is not Scope.CODE:
-            for warning in server.check_pins(self.pins, blocks=self.settings.pin_policy == "block"):
+            blocks = self.settings.pin_policy == "block"
+            for warning in await asyncio.to_thread(server.check_pins, self.pins, blocks=blocks):
                 logger.warning("server %r: %s", server.name, warning)
                 self.audit.write("pin", server=server.name, message=warning)
 
@@ -356,7 +357,7 @@ class MCPService:
         try:
             return await ask(self._client(server))
         except MCPToolsError as error:
-            logger.warning("%s", self.redactor.redact(clean_line(str(error), 600)))
+            logger.warning("%s", clean_line(self.redactor.redact(str(error)), 600))
             return ()
 
     # -- state and end -------------------------------------------------------------------------------------------
@@ -390,3 +391,4 @@ class MCPService:
     async def aclose(self) -> None:
         """End every session and process. May be called twice, and from anywhere; a later call connects anew."""
         await self._loop.run(self._close_clients(list(self._servers.values())))
+        await asyncio.wrap_future(self.audit.flushed())

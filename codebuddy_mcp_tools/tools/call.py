@@ -8,7 +8,9 @@ and what becomes of a failure at each step. Everything beside this line is a lea
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,10 +36,10 @@ from codebuddy_mcp_tools.policy import (
 )
 from codebuddy_mcp_tools.service import MAIN_SESSION, ApprovalHandler, MCPService, ask
 from codebuddy_mcp_tools.tools.arguments import ArgumentError
-from codebuddy_mcp_tools.tools.content import render
+from codebuddy_mcp_tools.tools.content import Rendered, render
 from codebuddy_mcp_tools.tools.envelope import enclose
 from codebuddy_mcp_tools.tools.grants import granted_calls
-from codebuddy_mcp_tools.tools.limits import OutputLimits
+from codebuddy_mcp_tools.tools.limits import Limited, OutputLimits
 from codebuddy_mcp_tools.tools.progress import progress_of
 from codebuddy_mcp_tools.types import CallResult, Effect, Outcome, ToolInfo
 
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.tool import MCPTool
 
 logger = logging.getLogger(__name__)
+LONG_TEXT = 8_000
+"""Characters beyond which a result is limited in a thread."""
 
 Sender = Callable[[ToolInfo, Mapping[str, Any], Mapping[str, str] | None], Awaitable[CallResult]]
 
@@ -71,6 +75,7 @@ class Call:
     effect: Effect
     decision: Decision | None = None
     duration_ms: float = 0.0
+    was_sent: bool = False
 
     @property
     def info(self) -> ToolInfo:
@@ -149,6 +154,10 @@ class CallPath:
             reply = self._refused(call, str(error), "Correct the arguments and call again.")
         except MCPToolsError as error:
             reply = self._failed(call, error)
+        except Exception as error:
+            if is_control_flow(error):
+                raise
+            reply = self._broke(call, error)
         if reply.command is None:
             self._teach(call, reply)
             self._audit(call, Outcome(reply.artifact["outcome"]), reply)
@@ -162,7 +171,7 @@ class CallPath:
             answer: CallResult | Reply = await send(call.info, call.arguments, None)
         else:
             answer = await self._intercept(call, send)
-        return answer if isinstance(answer, Reply) else self._deliver(call, answer)
+        return answer if isinstance(answer, Reply) else await self._deliver(call, answer)
 
     # -- permission ----------------------------------------------------------------------------------------------
 
@@ -197,6 +206,7 @@ class CallPath:
 
     def _sender(self, call: Call) -> Sender:
         async def send(info: ToolInfo, arguments: Mapping[str, Any], headers: Mapping[str, str] | None) -> CallResult:
+            call.was_sent = True
             return await self._service.call(
                 info,
                 arguments,
@@ -214,15 +224,12 @@ class CallPath:
 
     # -- and back ------------------------------------------------------------------------------------------------
 
-    def _deliver(self, call: Call, result: CallResult) -> Reply:
+    async def _deliver(self, call: Call, result: CallResult) -> Reply:
         info = call.info
         call.duration_ms = result.duration_ms
         rendered = render(result, info)
         signals = find_injection_signals(rendered.text)
-        thread = call.configured("thread_id")
-        limited = self._limits.apply(
-            rendered, info, server_config=call.tool.server_config, session_id=None if thread is None else str(thread)
-        )
+        limited = await self._limited(call, rendered)
         content = enclose(info, limited)
         outcome = Outcome.TOOL_ERROR if result.is_error else Outcome.OK
         artifact = self._artifact(call, outcome)
@@ -241,6 +248,18 @@ class CallPath:
                 ", ".join(signals),
             )
         return Reply(content, artifact, is_error=result.is_error)
+
+    async def _limited(self, call: Call, rendered: Rendered) -> Limited:
+        thread = call.configured("thread_id")
+        apply = functools.partial(
+            self._limits.apply,
+            rendered,
+            call.info,
+            server_config=call.tool.server_config,
+            session_id=None if thread is None else str(thread),
+        )
+        # A long result may go to the disk, which must not hold up the loop.
+        return apply() if len(rendered.text) < LONG_TEXT else await asyncio.to_thread(apply)
 
     def _artifact(self, call: Call, outcome: Outcome) -> dict[str, Any]:
         return {
@@ -289,6 +308,13 @@ class CallPath:
             artifact["error"] = {"code": error.code, "data": error.data}
         return Reply(f"{head}\n{envelope(call.info.server, call.info.name, cause)}", artifact, is_error=True)
 
+    def _broke(self, call: Call, error: Exception) -> Reply:
+        """A fault of ours, or of a handler of the user's. It must not take the results of other calls with it."""
+        logger.error("the call of %s broke", self._named(call), exc_info=error)
+        outcome = Outcome.UNKNOWN if call.was_sent else Outcome.NOT_RUN
+        ran = "It may have run; check before you repeat it." if call.was_sent else "It was not sent."
+        return self._refused(call, f"an internal error ({type(error).__name__}) broke the call. {ran}", "", outcome)
+
     def _audit(self, call: Call, outcome: Outcome, reply: Reply | None = None) -> None:
         size = len(reply.content) if reply is not None and isinstance(reply.content, str) else None
         decision = call.decision
@@ -305,6 +331,12 @@ class CallPath:
             chars=size,
             signals=(reply.artifact.get("signals") if reply else None),
         )
+
+
+def is_control_flow(error: BaseException) -> bool:
+    """Whether an exception is LangGraph's own: an interrupt, a command to a parent graph."""
+    errors = sys.modules.get("langgraph.errors")  # not loaded: nobody can have raised one
+    return errors is not None and isinstance(error, errors.GraphBubbleUp)
 
 
 def _next_step(error: MCPToolsError, effect: Effect) -> tuple[Outcome, str]:

@@ -1,8 +1,8 @@
 """A server asks the user for something while a call runs.
 
 Policy: nothing is offered without a handler. The handler is told which server asks; the server's words are cleaned, and
-given in an envelope as well, for a handler that puts them before a model. A URL is shown and never opened here. An answer
-that is none is a refusal.
+given in an envelope as well, for a handler that puts them before a model. A URL is shown and never opened here. An
+answer that is none is a refusal.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from codebuddy_mcp_tools.service import consult
 logger = logging.getLogger(__name__)
 
 ElicitationHandler = Callable[[Mapping[str, Any]], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
-"""Gets `server`, `mode` (`form` or `url`), `message` (cleaned), `enveloped` (the same for a model), `schema` (of a form)
-and `url`; answers `{"action": "accept", "content": {...}}`, `{"action": "decline"}` or `{"action": "cancel"}`."""
+"""Gets `server`, `mode` (`form` or `url`), `message` (cleaned), `enveloped` (the same for a model), `schema` (a form's) and
+`url`; answers `{"action": "accept", "content": {...}}`, `{"action": "decline"}` or `{"action": "cancel"}`."""
 ACTIONS = ("accept", "decline", "cancel")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool
 
 from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
-from codebuddy_mcp_tools.config import ConfigWatcher, Settings, load_configuration
+from codebuddy_mcp_tools.config import Configuration, ConfigWatcher, Settings, load_configuration
 from codebuddy_mcp_tools.policy import ExposureRules, PermissionPolicy
 from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
 from codebuddy_mcp_tools.tools.call import CallPath
@@ -113,8 +114,10 @@ class ToolProvider:
     def _assemble(self, settings: Settings, accepts: Filter = everything) -> None:
         """Put together what turns listings into tools. Touches no server."""
         self._settings = settings
+        self._rebuilding = threading.Lock()
         workspace = self._service.configuration.workspace
         self._spill = SpillStore(self._state_dir, workspace) if settings.large_output_files else None
+        self._readers = (make_reader(self._spill),) if self._spill is not None else ()
         limits = OutputLimits(max_tokens=settings.max_output_tokens, spill=self._spill)
         self._toolset = Toolset(settings, self._core_tools, accepts=accepts, reserved=SEARCH_TOOL_NAMES)
         self._path = CallPath(
@@ -159,11 +162,13 @@ class ToolProvider:
 
     @property
     def core_tools(self) -> tuple[BaseTool, ...]:
-        """The tools given as `core_tools`, and the reader of saved results."""
-        return (*self._core_tools, *self._readers())
+        """The tools given as `core_tools` and, once a long result has been saved, the tool that reads it."""
+        return (*self._core_tools, *(self.readers if self._spill is not None and self._spill.has_results() else ()))
 
-    def _readers(self) -> tuple[BaseTool, ...]:
-        return (make_reader(self._spill),) if self._spill is not None and self._spill.has_results() else ()
+    @property
+    def readers(self) -> tuple[BaseTool, ...]:
+        """The tool that reads saved results, whether there are any or not; none where results are not saved."""
+        return self._readers
 
     def load_lazily(self) -> None:
         """Begin to connect in the background and return at once; what goes wrong is in `status()`."""
@@ -196,6 +201,10 @@ class ToolProvider:
 
     def _rebuild(self) -> None:
         """Bring the tools in step with what the servers listed last."""
+        with self._rebuilding:  # several threads and loops may ask at the same time
+            self._rebuild_alone()
+
+    def _rebuild_alone(self) -> None:
         service = self._service
         listings, configs, infos = [], {}, {}
         for name in service.names:
@@ -288,12 +297,11 @@ class ToolProvider:
     def _files_changed(self, paths: Sequence[Path]) -> None:
         """Runs in the watcher's thread."""
         logger.info("changed: %s", ", ".join(map(str, paths)))
-        self._service.run_sync(self._reload())
-
-    async def _reload(self) -> None:
-        """The files changed: read them, reconnect what is concerned, keep the rest."""
         sources: dict[str, Any] = dict(self._sources)
-        configuration = load_configuration(**sources)
+        self._service.run_sync(self._reload(load_configuration(**sources)))
+
+    async def _reload(self, configuration: Configuration) -> None:
+        """Reconnect what a changed configuration concerns, keep the rest."""
         changed = await self._service.reconfigure(configuration)
         for diagnostic in configuration.diagnostics:
             if diagnostic.severity == "error":
