@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from codebuddy_mcp_tools.tools.json_bounds import measure
 from codebuddy_mcp_tools.tools.schema_alternatives import required_names
 from codebuddy_mcp_tools.tools.schema_flatten import Flat, flatten, same
 from codebuddy_mcp_tools.tools.schema_refs import References
@@ -21,6 +22,8 @@ from codebuddy_mcp_tools.types import JSON
 _MAX_DEPTH = 32
 _MAX_BRANCHES = 50
 _MAX_ALTERNATIVES = 8
+_MAX_DECODED = 2_000_000
+_MAX_DECODED_DEPTH = 100
 _DECODABLE = frozenset({"object", "array", "number", "integer", "boolean"})
 _EXACT_INTEGERS = 2.0**53
 _ANY = frozenset(TYPES)
@@ -162,18 +165,15 @@ def _own_types(keywords: Mapping[str, JSON]) -> frozenset[str]:
 def _decode(text: str, types: frozenset[str]) -> Any:
     """The value that a JSON text stands for when it is of a wanted type, else the text itself."""
     wanted = types & _DECODABLE
-    if not wanted or len(text) > 2_000_000 or not text.strip():
+    if not wanted or len(text) > _MAX_DECODED or not text.strip():
         return text
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        value = json.loads(text)
+        measure(value, max_chars=_MAX_DECODED, max_depth=_MAX_DECODED_DEPTH)
+    except (ValueError, RecursionError):  # no JSON, or a value that JSON cannot carry, such as 1e999
         return text
     kind = type_of(value)
     return value if kind in wanted or (kind == "number" and _is_whole(value) and "integer" in wanted) else text
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)
 
 
 def _whole(value: float, types: frozenset[str]) -> float | int:

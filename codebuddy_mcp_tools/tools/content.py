@@ -32,7 +32,8 @@ class Rendered:
         blocks: text pieces and images in the server's order as standard LangChain content blocks, when there is an
             image; else `()`.
         structured: the structured content for programs, plain JSON within a bound, or `None`.
-        notes: what was wrong with the answer, one line each.
+        notes: what is wrong with the content, one line each; `CallResult.notes` are not among them.
+        answer_notes: `CallResult.notes`, what was wrong with the answer as such; the model is told both.
         omitted: the kinds of the blocks whose content is not shown (`audio`, `resource`, …), one for each block.
         attachments: blocks for programs: links, and data that is not shown; plain JSON within a bound.
         pieces: what `text` and `blocks` are made of.
@@ -42,6 +43,7 @@ class Rendered:
     blocks: tuple[dict[str, Any], ...] = ()
     structured: JSON | None = None
     notes: tuple[str, ...] = ()
+    answer_notes: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
     attachments: tuple[dict[str, Any], ...] = ()
     pieces: tuple[Piece, ...] = ()
@@ -71,6 +73,7 @@ def render(result: CallResult, tool: ToolInfo) -> Rendered:
         blocks=standard_blocks(pieces),
         structured=structured,
         notes=tuple(notes),
+        answer_notes=tuple(result.notes),
         omitted=tuple(one.kind for one in pieces if one.placeholder),
         attachments=_bounded_attachments(pieces),
         pieces=tuple(pieces),

@@ -59,7 +59,7 @@ class Limited:
         truncated: a part of the text is gone for good.
         saved_to: the file that holds the whole text, or `None`.
         notes: lines of our own about the size, for the model.
-        warnings: lines of our own about the result itself (`Rendered.notes`), for the model.
+        warnings: lines of our own about the answer and its content (`Rendered.notes`, `.answer_notes`), for the model.
     """
 
     text: str
@@ -114,7 +114,7 @@ class OutputLimits:
         """
         limit = self.limit_of(tool, server_config)
         if len(rendered.text) <= limit.chars:
-            return Limited(rendered.text, rendered.blocks, warnings=rendered.notes)
+            return Limited(rendered.text, rendered.blocks, warnings=rendered.answer_notes + rendered.notes)
         if limit.saves and self._spill is not None and session_id is not None and not rendered.blocks:
             try:
                 saved = self._spill.save(session_id, tool.server, tool.name, rendered.text)
@@ -134,7 +134,7 @@ def _saved(rendered: Rendered, saved: SavedResult) -> Limited:
         f"File: {saved.path}",
         f"Above: {'line 1' if shown == 1 else f'lines 1 to {shown}'}. Read on in parts with {call}{pick}",
     )
-    return Limited(preview, saved_to=str(saved.path), notes=notes, warnings=rendered.notes)
+    return Limited(preview, saved_to=str(saved.path), notes=notes, warnings=rendered.answer_notes + rendered.notes)
 
 
 def _truncated(rendered: Rendered, limit: Limit) -> Limited:
@@ -152,7 +152,13 @@ def _truncated(rendered: Rendered, limit: Limit) -> Limited:
         f"Dropped {count} {clean_line(kind, 40).replace('_', ' ')} block{'s' if count > 1 else ''} due to size limit"
         for kind, count in dropped.items()
     ]
-    return Limited(text, standard_blocks(pieces), truncated=True, notes=tuple(notes), warnings=rendered.notes)
+    return Limited(
+        text,
+        standard_blocks(pieces),
+        truncated=True,
+        notes=tuple(notes),
+        warnings=rendered.answer_notes + rendered.notes,
+    )
 
 
 def _cut(pieces: tuple[Piece, ...], room: int) -> tuple[list[Piece], Counter[str]]:

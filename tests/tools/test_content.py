@@ -425,3 +425,12 @@ def test_base64_never_becomes_text(data: bytes, kind: str) -> None:
         block = {"type": kind, "resource": {"uri": "u:x", "blob": encoded}}
 
     assert encoded[:40] not in rendered(block).text
+
+
+@pytest.mark.case("X1")
+def test_the_model_is_told_that_an_invalid_result_came_from_a_call_that_has_run() -> None:
+    note = "the server sent an invalid result (the call has run): its content is no list"
+    result = render(CallResult((text("just text"),), is_error=True, notes=(note,)), TOOL)
+
+    assert result.notes == ()
+    assert content_of(result).endswith(f"just text</mcp_response>\n[{note}]")
