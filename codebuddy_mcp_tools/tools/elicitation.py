@@ -17,8 +17,8 @@ from codebuddy_mcp_tools.service import consult
 logger = logging.getLogger(__name__)
 
 ElicitationHandler = Callable[[Mapping[str, Any]], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
-"""Gets `server`, `mode` (`form` or `url`), `message` (cleaned), `enveloped` (the same for a model), `schema` (a form's) and
-`url`; answers `{"action": "accept", "content": {...}}`, `{"action": "decline"}` or `{"action": "cancel"}`."""
+"""Gets `server`, `mode` (`form` or `url`), `message` (cleaned), `enveloped` (the same for a model), `schema` and `url`;
+answers `{"action": "accept", "content": {...}}`, `{"action": "decline"}` or `{"action": "cancel"}`."""
 ACTIONS = ("accept", "decline", "cancel")
 
 
