@@ -23,7 +23,8 @@ from codebuddy_mcp_tools.config import ServerConfig
 from codebuddy_mcp_tools.policy.text import clean_line
 from codebuddy_mcp_tools.tools.content import Rendered, joined, standard_blocks
 from codebuddy_mcp_tools.tools.content_blocks import Piece
-from codebuddy_mcp_tools.tools.spill import SavedResult, SpillStore, first_lines
+from codebuddy_mcp_tools.tools.saved_lines import first_lines
+from codebuddy_mcp_tools.tools.spill import SavedResult, SpillStore
 from codebuddy_mcp_tools.types import ToolInfo
 
 logger = logging.getLogger(__name__)

@@ -27,9 +27,12 @@ from codebuddy_mcp_tools.tools.schema_subset import (
     fitting,
     is_plain_pattern,
     is_sendable,
+    item_node,
     sample,
     scalar_limits,
+    title_of,
     types_of,
+    unreadable,
 )
 from codebuddy_mcp_tools.types import JSON
 
@@ -111,7 +114,7 @@ class Rewriter:
 
     def _leaf(self, schema: Mapping[str, JSON], depth: int) -> Node:
         """The quick way for what most arguments are: a type and a description."""
-        text = describe(schema.get("description") or _title(schema), limit=self._description_limit(depth))
+        text = describe(schema.get("description") or title_of(schema), limit=self._description_limit(depth))
         node: Node = {"type": schema["type"]}
         if text:
             node["description"] = text
@@ -240,9 +243,9 @@ class Rewriter:
     def _annotate(self, node: Node, flat: Flat, depth: int) -> Node:
         keywords = flat.keywords
         facts = node.pop("description", None)
-        remarks = [facts, self._recursion(flat, node), _unreadable(keywords, node)]
+        remarks = [facts, self._recursion(flat, node), unreadable(keywords, node)]
         limit = self._description_limit(depth)
-        text = describe(keywords.get("description") or _title(keywords), *remarks, limit=limit)
+        text = describe(keywords.get("description") or title_of(keywords), *remarks, limit=limit)
         if text:
             node["description"] = text
         if "default" in keywords and sample(keywords["default"]):
@@ -282,23 +285,3 @@ def _is_pattern_name(key: JSON) -> bool:
 def is_nested_name(name: JSON) -> bool:
     """Whether a property can be shown by its name. LangChain takes one called `$ref` for a reference."""
     return isinstance(name, str) and name != "$ref" and len(name) <= 200 and is_sendable(name)
-
-
-def item_node(node: Node) -> Node:
-    """Gemini's converter makes a union of items its last type; an array then needs its `items` beside the union."""
-    last = [branch for branch in node.get("anyOf", ()) if branch.get("type") not in (None, "null")][-1:]
-    return {**node, "items": last[0]["items"]} if last and "items" in last[0] else node
-
-
-def _title(keywords: Mapping[str, JSON]) -> JSON:
-    """LangChain drops titles; one that says more than a single word stands in for a missing description."""
-    title = keywords.get("title")
-    return title if isinstance(title, str) and " " in title.strip() else None
-
-
-def _unreadable(keywords: Mapping[str, JSON], node: Node) -> str | None:
-    """A pattern that the providers' readers refuse is still worth telling."""
-    pattern = keywords.get("pattern")
-    if isinstance(pattern, str) and node.get("type") == "string" and "pattern" not in node and is_sendable(pattern):
-        return f"Pattern: {pattern[:200]}"
-    return None

@@ -214,3 +214,23 @@ def describe(*parts: JSON, limit: int) -> str:
     texts = [clean_description(part) for part in parts if isinstance(part, str) and part]
     text = " ".join(text for text in texts if text)
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def item_node(node: dict[str, Any]) -> dict[str, Any]:
+    """Gemini's converter makes a union of items its last type; an array then needs its `items` beside the union."""
+    last = [branch for branch in node.get("anyOf", ()) if branch.get("type") not in (None, "null")][-1:]
+    return {**node, "items": last[0]["items"]} if last and "items" in last[0] else node
+
+
+def title_of(keywords: Mapping[str, JSON]) -> JSON:
+    """LangChain drops titles; one that says more than a single word stands in for a missing description."""
+    title = keywords.get("title")
+    return title if isinstance(title, str) and " " in title.strip() else None
+
+
+def unreadable(keywords: Mapping[str, JSON], node: dict[str, Any]) -> str | None:
+    """A pattern that the providers' readers refuse is still worth telling."""
+    pattern = keywords.get("pattern")
+    if isinstance(pattern, str) and node.get("type") == "string" and "pattern" not in node and is_sendable(pattern):
+        return f"Pattern: {pattern[:200]}"
+    return None

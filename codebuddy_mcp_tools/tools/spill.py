@@ -16,19 +16,18 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from codebuddy_mcp_tools.policy.text import clean
 from codebuddy_mcp_tools.tools.private_dir import FILE_FLAGS, open_private
-from codebuddy_mcp_tools.tools.saved_file import WRAP, Provenance, describe_format, file_slug
+from codebuddy_mcp_tools.tools.saved_file import Provenance, describe_format, file_slug
+from codebuddy_mcp_tools.tools.saved_lines import LineCount, cleaned_chunks
 
 FOLDER = "tool-results"
 MAX_SESSION_BYTES = 100_000_000
 MAX_SESSION_FILES = 200
-_CHUNK = 1_000_000
 _PLAIN_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -114,20 +113,20 @@ class SpillStore:
             OSError: it cannot be written, or is larger than a session's quota.
         """
         _check_quota(len(text), self._max_bytes)
-        text = clean(text).text
         stamp = self._clock().astimezone(UTC).strftime("%Y%m%dT%H%M%S")
         name = f"mcp-{file_slug(server)}-{file_slug(tool)}-{stamp}-{secrets.token_hex(8)}"
         form, is_json = describe_format(text)
-        about = Provenance(server=server, tool=tool, chars=len(text), lines=count_lines(text), format=form)
         steps = self.steps(session_id)
         with open_private(self._root, steps, create=True) as folder:
             os.fchmod(folder, 0o700)
             self._make_room(folder, len(text))
-            _write(folder, f"{name}.json", json.dumps(about.as_json()), self._max_bytes)
+            count = LineCount()
+            _write(folder, f"{name}.txt", cleaned_chunks(text), count, self._max_bytes)
+            about = Provenance(server=server, tool=tool, chars=count.chars, lines=count.lines, format=form)
             try:
-                _write(folder, f"{name}.txt", text, self._max_bytes)
+                _write(folder, f"{name}.json", [json.dumps(about.as_json())], LineCount(), self._max_bytes)
             except OSError:
-                _remove(folder, f"{name}.json")
+                _remove(folder, f"{name}.txt")
                 raise
         self._has_results = True
         path = self._root.joinpath(*steps, f"{name}.txt")
@@ -191,35 +190,6 @@ def _project_name(workspace: str | Path | None) -> str:
     return hashlib.sha256(os.fsencode(Path(workspace).expanduser().resolve())).hexdigest()[:16]
 
 
-def first_lines(text: str, lines: int, chars: int) -> tuple[str, int]:
-    """The first lines of a text and how many they are; a line longer than 2,000 characters counts as several."""
-    end = shown = 0
-    for start, stop in _line_spans(text):
-        if shown == lines or stop > chars:
-            break
-        end, shown = stop, shown + 1
-        if start >= len(text):
-            break
-    if shown == 0:
-        return text[: min(chars, WRAP)], 1
-    return text[:end].rstrip("\n"), shown
-
-
-def count_lines(text: str) -> int:
-    """Lines as the reader counts them."""
-    return sum(1 for _ in _line_spans(text))
-
-
-def _line_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where each line begins and ends, its line feed included; cut at `WRAP` characters as `readline(WRAP)` does."""
-    start = 0
-    while start < len(text):
-        feed = text.find("\n", start, start + WRAP)
-        stop = feed + 1 if feed >= 0 else min(start + WRAP, len(text))
-        yield start, stop
-        start = stop
-
-
 @dataclass(frozen=True, slots=True)
 class _Entry:
     name: str
@@ -242,14 +212,15 @@ def _record_of(name: str) -> str:
     return name.removesuffix(".txt") + ".json"
 
 
-def _write(folder: int, name: str, text: str, max_bytes: int) -> None:
-    """A new file, in parts so that a long text is never held twice; removed again when it cannot be finished."""
+def _write(folder: int, name: str, chunks: Iterable[str], count: LineCount, max_bytes: int) -> None:
+    """A new file; removed again when it cannot be finished."""
     handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS, 0o600, dir_fd=folder)
     written = 0
     try:
         with os.fdopen(handle, "wb") as file:
-            for start in range(0, len(text), _CHUNK):
-                written += file.write(text[start : start + _CHUNK].encode("utf-8", "replace"))
+            for chunk in chunks:
+                count.add(chunk)
+                written += file.write(chunk.encode("utf-8", "replace"))
                 _check_quota(written, max_bytes)
     except OSError:
         _remove(folder, name)

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codebuddy_mcp_tools.tools.saved_file import RESULT_NAME
-from codebuddy_mcp_tools.tools.spill import Cleanup, SpillStore, count_lines, first_lines, session_folder
+from codebuddy_mcp_tools.tools.saved_lines import LineCount, cleaned_chunks, first_lines
+from codebuddy_mcp_tools.tools.spill import Cleanup, SpillStore, session_folder
 
 pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="private folders need a POSIX system")
 NOW = datetime(2026, 12, 1, 10, 20, 30, tzinfo=UTC)
@@ -207,7 +208,11 @@ def test_a_store_knows_whether_it_has_results(store: SpillStore, tmp_path: Path)
     ],
 )
 def test_lines_are_counted_as_they_are_read(text: str, lines: int) -> None:
-    assert count_lines(text) == lines
+    for size in (1, 7, 5_000):
+        count = LineCount()
+        for start in range(0, len(text), size):
+            count.add(text[start : start + size])
+        assert (count.lines, count.chars) == (lines, len(text))
 
 
 @pytest.mark.parametrize(
@@ -221,3 +226,13 @@ def test_lines_are_counted_as_they_are_read(text: str, lines: int) -> None:
 )
 def test_the_first_lines_of_a_text(text: str, expected: tuple[str, int]) -> None:
     assert first_lines(text, 2, 50) == expected
+
+
+def test_a_long_text_is_cleaned_in_chunks_that_end_with_a_line() -> None:
+    text = "line \u202eof text\n" * 200_000
+
+    chunks = list(cleaned_chunks(text))
+
+    assert len(chunks) > 2
+    assert all(chunk.endswith("\n") for chunk in chunks)
+    assert "".join(chunks) == "line of text\n" * 200_000
