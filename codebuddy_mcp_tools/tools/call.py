@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.tool import MCPTool
 
 logger = logging.getLogger(__name__)
+SCANNED_TEXT = 200_000
+"""Characters of a result that are looked through for injection attempts."""
 LONG_TEXT = 8_000
 """Characters beyond which a result is limited in a thread."""
 
@@ -228,7 +230,7 @@ class CallPath:
         info = call.info
         call.duration_ms = result.duration_ms
         rendered = render(result, info)
-        signals = find_injection_signals(rendered.text)
+        signals = find_injection_signals(rendered.text[:SCANNED_TEXT])
         limited = await self._limited(call, rendered)
         content = enclose(info, limited)
         outcome = Outcome.TOOL_ERROR if result.is_error else Outcome.OK
@@ -237,7 +239,7 @@ class CallPath:
             artifact["structured_content"] = rendered.structured
         if rendered.attachments:
             artifact["content"] = list(rendered.attachments)
-        notes = [*result.notes, *rendered.notes, *limited.notes]
+        notes = [*result.notes, *rendered.notes, *limited.notes, *call.tool.notes]
         extra = {"truncated": limited.truncated, "saved_to": limited.saved_to, "signals": list(signals), "notes": notes}
         artifact.update({k: v for k, v in extra.items() if v})
         if signals:

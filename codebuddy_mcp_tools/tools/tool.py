@@ -75,6 +75,11 @@ class MCPTool(KnowsItsCall, StructuredTool):
         """Checks arguments against the server's own schema; compiled at the first call."""
         return self._checker
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of this tool's calls: that its schema is too large to be checked in full."""
+        return (self._checker.note,) if self._checker.note else ()
+
     def decision(self) -> Decision:
         """What the permission rules say of this tool now."""
         return self._path.decide(self._info)

@@ -104,7 +104,7 @@ class Toolset:
             server_config=config,
             path=path,
             name=name,
-            description=describe(info),
+            description=describe(info, schema.notes),
             args_schema=dict(schema.bound),
             metadata=_metadata(info, server),
             extras={"defer_loading": False},
@@ -112,10 +112,14 @@ class Toolset:
         return info, name, tool
 
 
-def describe(info: ToolInfo) -> str:
-    """What a model is told of a tool: its server, then the server's own words, cleaned and capped."""
+def describe(info: ToolInfo, notes: Sequence[str] = ()) -> str:
+    """What a model is told of a tool: its server, then the server's own words, cleaned and capped, then our notes.
+
+    Args:
+        notes: what the bound schema cannot say (arguments that must be left out of it, sets that belong together).
+    """
     text = clean_description(info.description or info.title or "")
-    return f"[MCP: {info.server}] {text}".rstrip()
+    return "\n".join([f"[MCP: {info.server}] {text}".rstrip(), *notes])
 
 
 def _distinct(listing: ToolListing) -> list[ToolInfo]:
