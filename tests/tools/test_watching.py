@@ -15,6 +15,10 @@ def listing(*names: str) -> dict[str, Any]:
     return {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in names]}
 
 
+def write(file: Path, **servers: Any) -> None:
+    file.write_text(json.dumps({"mcpServers": servers}))
+
+
 async def test_a_changed_file_reconnects_only_what_it_concerns_and_announces_the_new_list(tmp_path, monkeypatch):
     home, workspace = tmp_path / "home", tmp_path / "project"
     (home / ".codebuddy").mkdir(parents=True)
@@ -23,7 +27,7 @@ async def test_a_changed_file_reconnects_only_what_it_concerns_and_announces_the
     file = Path(home / ".codebuddy" / ".mcp.json")
     changed = asyncio.Event()
     with FaultServer(listing("one")) as a, FaultServer(listing("two")) as b:
-        file.write_text(json.dumps({"mcpServers": {"a": a.stdio_config()}}))
+        write(file, a=a.stdio_config())
         provider = ToolProvider(workspace=workspace, settings=Settings(), state_dir=tmp_path / "state", watch=True)
         async with provider:
             assert [t.name for t in await provider.get_tools_async()] == ["mcp__a__one"]
@@ -31,7 +35,7 @@ async def test_a_changed_file_reconnects_only_what_it_concerns_and_announces_the
             provider.service.subscribe(
                 lambda event: loop.call_soon_threadsafe(changed.set) if event.server == "b" else None
             )
-            file.write_text(json.dumps({"mcpServers": {"a": a.stdio_config(), "b": b.stdio_config()}}))
+            write(file, a=a.stdio_config(), b=b.stdio_config())
             async with asyncio.timeout(30):
                 await changed.wait()
             assert [t.name for t in await provider.get_tools_async()] == ["mcp__a__one", "mcp__b__two"]
