@@ -1,16 +1,24 @@
-"""`ToolCatalog`: all tools of a provider, how much of each a model is shown, what that costs, how the rest is found."""
+"""`ToolCatalog`: all tools of a provider, how much of each a model is shown, what that costs, and how the rest is
+found.
+
+Policy: the order of what is bound is the provider's, and never changes while the tools do not; what a search
+    activates is
+appended. A catalogue holds no state of any conversation: what is activated lives in the graph's state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.tools import BaseTool
 
-from codebuddy_mcp_tools.policy import Ambiguous, ExposureRules, NameTable, NearMisses
+from codebuddy_mcp_tools.policy import Ambiguous, ExposureRules, NameTable
+from codebuddy_mcp_tools.policy.exposure import AUTO_SHARE, DEFAULT_CONTEXT_WINDOW
+from codebuddy_mcp_tools.tools.costs import CatalogCost, ToolCost
 from codebuddy_mcp_tools.tools.definitions import TokenCounter, bound_text, definition, estimate_tokens, stub
-from codebuddy_mcp_tools.tools.search import Hit, SearchIndex
+from codebuddy_mcp_tools.tools.finding import Resolution, SearchHit, selected_names
+from codebuddy_mcp_tools.tools.search import SearchIndex
 from codebuddy_mcp_tools.tools.semantic import SemanticRanks
 from codebuddy_mcp_tools.tools.tool import MCPTool
 from codebuddy_mcp_tools.types import Exposure, ServerStatus
@@ -18,84 +26,7 @@ from codebuddy_mcp_tools.types import Exposure, ServerStatus
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-
-DEFAULT_CONTEXT_WINDOW = 128_000
-"""Tokens, for a model whose profile does not say."""
-AUTO_SHARE = 0.10
-"""Share of the context window that full schemas may take under `auto`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """What a name came to: a tool, or names that come near."""
-
-    tool: MCPTool | None
-    near: tuple[str, ...] = ()
-    ambiguous: bool = False
-    """`near` are tools that all have this name, not misspellings of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchHit:
-    """One tool that a search found."""
-
-    name: str
-    server: str
-    tool: MCPTool
-    score: float
-    fields: Mapping[str, tuple[str, ...]]
-    """Which words of the query scored in which field."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCost:
-    """Estimated tokens of one tool."""
-
-    name: str
-    server: str
-    exposure: Exposure
-    full: int
-    stub: int
-
-    @property
-    def shown(self) -> int:
-        """Tokens it takes at its exposure."""
-        return {Exposure.FULL: self.full, Exposure.STUB: self.stub, Exposure.DEFERRED: 0}[self.exposure]
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogCost:
-    """Estimated tokens of all tools, for the context window that was asked for last."""
-
-    tools: tuple[ToolCost, ...]
-
-    @property
-    def full(self) -> int:
-        """Tokens if every schema were bound."""
-        return sum(tool.full for tool in self.tools)
-
-    @property
-    def stub(self) -> int:
-        """Tokens if every tool were a stub."""
-        return sum(tool.stub for tool in self.tools)
-
-    @property
-    def shown(self) -> int:
-        """Tokens that are bound at the start of a run."""
-        return sum(tool.shown for tool in self.tools)
-
-    def shown_of(self, server: str) -> int:
-        """Tokens that are bound for one server."""
-        return sum(tool.shown for tool in self.tools if tool.server == server)
-
-    @property
-    def servers(self) -> dict[str, tuple[int, int, int]]:
-        """Server to `(full, stub, shown)`."""
-        table: dict[str, tuple[int, int, int]] = {}
-        for tool in self.tools:
-            full, short, shown = table.get(tool.server, (0, 0, 0))
-            table[tool.server] = (full + tool.full, short + tool.stub, shown + tool.shown)
-        return table
+_KEPT_LEVELS = 16
 
 
 class ToolCatalog:
@@ -103,7 +34,8 @@ class ToolCatalog:
 
     Args:
         rules: decides the exposure of each tool.
-        call_style: `execute` binds only ToolSearch, describe_tool and execute_tool: the tool block never changes.
+        call_style: `execute` binds only ToolSearch, describe_tool and execute_tool, so that the tool block never
+            changes.
         counter: counts the tokens of a text; default characters / 4.
         embeddings: helps the search; optional.
         server_states: the servers' status, for what ToolSearch says of servers that are not there.
@@ -130,26 +62,33 @@ class ToolCatalog:
         self._semantic = SemanticRanks(embeddings) if embeddings is not None else None
         self._reserved = tuple(reserved)
         self._tools: dict[str, MCPTool] = {}
-        self._names = NameTable(())
         self._index = SearchIndex()
         self._stubs: dict[str, MCPTool] = {}
+        self._woken: dict[str, MCPTool] = {}
         self._tokens: dict[str, tuple[int, int]] = {}
+        self._levels: dict[tuple[int, tuple[str, ...]], dict[str, Exposure]] = {}
+        self._names: NameTable | None = None
         self._window = DEFAULT_CONTEXT_WINDOW
         self._generation = 0
 
     def update(self, tools: Sequence[MCPTool]) -> None:
         """Take over a new set of tools; only what differs is indexed again."""
         fresh = {tool.name: tool for tool in tools}
-        for name, tool in self._tools.items():
-            if fresh.get(name) is not tool:
-                self._index.remove(name)
-                self._stubs.pop(name, None)
-                self._tokens.pop(name, None)
+        gone = [name for name, tool in self._tools.items() if fresh.get(name) is not tool]
+        self._index.remove(gone)
+        for name in gone:
+            for kept in (self._stubs, self._woken, self._tokens):
+                kept.pop(name, None)
         for name, tool in fresh.items():
             if self._tools.get(name) is not tool:
                 self._index.add(name, tool.info)
+                # What a provider's own tool search goes by. What only the budget defers is not marked: a model that is
+                # given all tools, and no search, could not reach it.
+                level = self.rules.level(tool.info, tool.server_config, over_budget=False)
+                tool.extras = {**(tool.extras or {}), "defer_loading": level is Exposure.DEFERRED}
         self._tools = fresh
-        self._names = NameTable([(t.info.server, t.info.name) for t in tools], self._reserved)
+        self._names = None
+        self._levels.clear()
         self._generation += 1
 
     @property
@@ -160,39 +99,55 @@ class ToolCatalog:
     def __len__(self) -> int:
         return len(self._tools)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[MCPTool]:
         return iter(self._tools.values())
 
     # -- what a model is shown -----------------------------------------------------------------------------------
 
-    def levels(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> dict[str, Exposure]:
+    def levels(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> Mapping[str, Exposure]:
         """The exposure of every tool, in order.
 
         Args:
-            context_window: tokens of the model's window; it decides under `auto`. Default: the one before, else 128k.
+            context_window: tokens of the model's window; it decides under `auto`. Default: what was said last, else
+                128k.
             modifiers: `Defer(...)`/`NoDefer(...)` of this run.
 
         Raises:
             ConfigError: a modifier cannot be read.
         """
         self._window = context_window or self._window
-        rules = self.rules.extended(tuple(modifiers))
-        over = rules.default == "auto" and self._full_tokens() > AUTO_SHARE * self._window
-        levels = {name: rules.level(t.info, t.server_config, over_budget=over) for name, t in self._tools.items()}
-        for name, level in levels.items():
-            # What a provider's own tool search goes by (ProviderToolSearchMiddleware).
-            self._tools[name].extras = {"defer_loading": level is Exposure.DEFERRED}
-        return levels
+        key = (self._window, (modifiers,) if isinstance(modifiers, str) else tuple(modifiers))
+        known = self._levels.get(key)
+        if known is None:
+            rules = self.rules.extended(key[1])
+            if len(self._levels) >= _KEPT_LEVELS:
+                self._levels.clear()
+            known = self._levels[key] = self._decide(rules)
+        return known
+
+    def _decide(self, rules: ExposureRules) -> dict[str, Exposure]:
+        def levels(*, over_budget: bool) -> dict[str, Exposure]:
+            return {
+                name: rules.level(tool.info, tool.server_config, over_budget=over_budget)
+                for name, tool in self._tools.items()
+            }
+
+        fitting = levels(over_budget=False)
+        if rules.default != "auto":
+            return fitting
+        shown = sum(self._tokens_of(name)[0] for name, level in fitting.items() if level is Exposure.FULL)
+        return levels(over_budget=True) if shown >= AUTO_SHARE * self._window else fitting
 
     def visible(
-        self,
-        activated: Sequence[str] = (),
-        *,
-        context_window: int | None = None,
-        modifiers: Sequence[str] = (),
+        self, activated: Sequence[str] = (), *, context_window: int | None = None, modifiers: Sequence[str] = ()
     ) -> list[BaseTool]:
-        """The tools to bind, in a fixed order; what a search has activated is appended. Names that are gone are
-        skipped.
+        """The tools to bind, in a fixed order; what a search has activated is appended.
+
+        Args:
+            activated: visible names, in the order of their activation. Names that are gone, or shown anyway, are
+                skipped.
+            context_window: see `levels`.
+            modifiers: see `levels`.
 
         Raises:
             ConfigError: a modifier cannot be read.
@@ -201,12 +156,12 @@ class ToolCatalog:
             return []
         levels = self.levels(context_window=context_window, modifiers=modifiers)
         shown: list[BaseTool] = [
-            self._tools[name] if level is Exposure.FULL else self._stub(name)
+            self._bound(name) if level is Exposure.FULL else self._stub(name)
             for name, level in levels.items()
             if level is not Exposure.DEFERRED
         ]
         woken = dict.fromkeys(name for name in activated if levels.get(name) is Exposure.DEFERRED)
-        return [*shown, *(self._tools[name] for name in woken)]
+        return [*shown, *map(self._bound, woken)]
 
     def tools(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> list[BaseTool]:
         """ToolSearch and describe_tool, and execute_tool in the `execute` style. They are never deferred."""
@@ -232,6 +187,17 @@ class ToolCatalog:
             self._stubs[name] = stub(self._tools[name])
         return self._stubs[name]
 
+    def _bound(self, name: str) -> MCPTool:
+        """The tool itself; where it is marked as deferred, a twin that is not: providers refuse a lone deferred
+        tool.
+        """
+        tool = self._tools[name]
+        if not (tool.extras or {}).get("defer_loading"):
+            return tool
+        if name not in self._woken:
+            self._woken[name] = tool.model_copy(update={"extras": {**(tool.extras or {}), "defer_loading": False}})
+        return self._woken[name]
+
     # -- cost ----------------------------------------------------------------------------------------------------
 
     def cost(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> CatalogCost:
@@ -246,14 +212,9 @@ class ToolCatalog:
 
     def _tokens_of(self, name: str) -> tuple[int, int]:
         if name not in self._tokens:
-            self._tokens[name] = (
-                self._count(bound_text(self._tools[name])),
-                self._count(bound_text(self._stub(name))),
-            )
+            tool = self._tools[name]
+            self._tokens[name] = (self._count(bound_text(tool)), self._count(bound_text(self._stub(name))))
         return self._tokens[name]
-
-    def _full_tokens(self) -> int:
-        return sum(self._tokens_of(name)[0] for name in self._tools)
 
     # -- finding -------------------------------------------------------------------------------------------------
 
@@ -262,46 +223,55 @@ class ToolCatalog:
         return self._tools.get(name)
 
     def resolve(self, text: str) -> Resolution:
-        """The tool that is meant: the visible name, `mcp_server_tool`, `server.tool`, or its own name where unique."""
+        """The tool that is meant: the visible name, `mcp_server_tool`, `server.tool`, or its own name where unique.
+
+        Case and separators do not matter where that leaves one tool.
+        """
         found = self._tools.get(text.strip())
         if found is not None:
             return Resolution(found)
+        by_pair = {(tool.info.server, tool.info.name): tool for tool in self._tools.values()}
+        if self._names is None:
+            self._names = NameTable(by_pair, self._reserved)
         answer = self._names.resolve(text)
+        if isinstance(answer, tuple):
+            return Resolution(by_pair[answer])
         if isinstance(answer, Ambiguous):
-            names = {(t.info.server, t.info.name): name for name, t in self._tools.items()}
-            return Resolution(None, tuple(names[pair] for pair in answer.pairs if pair in names), ambiguous=True)
-        if isinstance(answer, NearMisses):
-            return Resolution(None, tuple(name for name in answer.names if name in self._tools))
-        return Resolution(next((t for t in self._tools.values() if (t.info.server, t.info.name) == answer), None))
+            return Resolution(None, tuple(by_pair[pair].name for pair in answer.pairs), ambiguous=True)
+        spelled = self._index.spelled(text)
+        if len(spelled) == 1:
+            return Resolution(self._tools[spelled[0]])
+        near = spelled or [by_pair[pair].name for pair in map(self._names.pair, answer.names) if pair in by_pair]
+        near = near or self._index.rank(text, 3)
+        return Resolution(None, tuple(near), ambiguous=bool(spelled))
 
     def search(self, query: str, max_results: int = 5) -> list[SearchHit]:
         """The best tools for a query, best first.
 
         Args:
-            query: `select:A,B` gives exactly those; `+word` must occur in the server or tool name; the rest ranks.
+            query: `select:A,B` gives exactly those; `+word` must occur in the server or tool name; the rest is ranked.
             max_results: how many at the most; `select:` gives all it names.
         """
-        if query.strip().casefold().startswith("select:"):
-            names = query.strip()[len("select:") :].split(",")
-            found = (self.resolve(name).tool for name in names if name.strip())
-            chosen = {tool.name: tool for tool in found if tool is not None}
-            return [SearchHit(name, tool.info.server, tool, 1.0, {}) for name, tool in chosen.items()]
+        names = selected_names(query)
+        if names is not None:
+            chosen = (self.resolve(name).tool for name in names)
+            return [self._hit(query, name, 1.0) for name in dict.fromkeys(t.name for t in chosen if t is not None)]
         required = [word[1:] for word in query.split() if word.startswith("+") and len(word) > 1]
         rest = " ".join(word for word in query.split() if not word.startswith("+"))
-        hits = self._index.search(rest, max(max_results, 50 if self._semantic else 0), required=required)
-        return [self._hit(hit) for hit in self._fused(rest, hits, max_results, required)]
-
-    def _fused(self, query: str, hits: list[Hit], limit: int, required: Sequence[str]) -> list[Hit]:
-        if self._semantic is None or required or not query:
-            return hits[:limit]
-        by_name = {hit.key: hit for hit in hits}
+        if self._semantic is None or required or not rest:
+            hits = self._index.search(rest, max_results, required=required)
+            return [self._hit(query, hit.key, hit.score) for hit in hits]
+        lexical = [(hit.key, hit.score) for hit in self._index.search(rest, 60)]
         infos = {name: tool.info for name, tool in self._tools.items()}
-        names = self._semantic.fuse(query, [hit.key for hit in hits], infos, limit)
-        return [by_name.get(name) or Hit(name, 0.0) for name in names]
+        return [self._hit(query, name, score) for name, score in self._semantic.fuse(rest, lexical, infos, max_results)]
 
-    def _hit(self, hit: Hit) -> SearchHit:
-        tool = self._tools[hit.key]
-        return SearchHit(hit.key, tool.info.server, tool, hit.score, hit.fields)
+    def _hit(self, query: str, name: str, score: float) -> SearchHit:
+        tool = self._tools[name]
+        return SearchHit(name, tool.info.server, tool, score, lambda: self._index.explain(query, tool.info))
+
+    def coverage(self, query: str, name: str) -> float:
+        """How much of a query a tool covers, 0 to 1; below a third it is hardly what was meant."""
+        return self._index.coverage(query, name)
 
     def describe(self, name: str) -> str:
         """Name, description and schema of a tool as text, in an envelope; near misses for an unknown name."""

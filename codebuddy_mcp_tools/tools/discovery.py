@@ -17,10 +17,12 @@ from langchain_core.tools import BaseTool, StructuredTool
 from codebuddy_mcp_tools.policy import clean_line
 from codebuddy_mcp_tools.tools.callid import KnowsItsCall, call_id
 from codebuddy_mcp_tools.tools.definitions import definition
+from codebuddy_mcp_tools.tools.finding import selected_names
 from codebuddy_mcp_tools.types import Admission, ClientState, ServerStatus
 
 if TYPE_CHECKING:
-    from codebuddy_mcp_tools.tools.catalog import SearchHit, ToolCatalog
+    from codebuddy_mcp_tools.tools.catalog import ToolCatalog
+    from codebuddy_mcp_tools.tools.finding import SearchHit
     from codebuddy_mcp_tools.tools.tool import MCPTool
 
 MAX_CATALOGUE_CHARS = 20_000
@@ -120,10 +122,7 @@ def _found(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit]) -> str:
 
 
 def _missing(catalog: ToolCatalog, query: str) -> list[str]:
-    if not query.strip().casefold().startswith("select:"):
-        return []
-    names = [name.strip() for name in query.strip()[len("select:") :].split(",") if name.strip()]
-    found = [(name, catalog.resolve(name)) for name in names]
+    found = [(name, catalog.resolve(name)) for name in selected_names(query) or ()]
     return [catalog.unknown(clean_line(name, 100), what) for name, what in found if what.tool is None]
 
 

@@ -30,8 +30,10 @@ class SemanticRanks:
         self._vectors: dict[str, tuple[float, ...]] = {}
         self._warned = False
 
-    def fuse(self, query: str, lexical: Sequence[str], tools: dict[str, ToolInfo], limit: int) -> list[str]:
-        """The names of both rankings together, best first; the lexical list when the model fails."""
+    def fuse(
+        self, query: str, lexical: Sequence[tuple[str, float]], tools: dict[str, ToolInfo], limit: int
+    ) -> list[tuple[str, float]]:
+        """Names and scores of both rankings together, best first; the lexical list when the model fails."""
         try:
             similar = self._similar(query, tools, max(limit, 50))
         except Exception as error:  # noqa: BLE001 - any service, any failure; searching must go on
@@ -40,10 +42,10 @@ class SemanticRanks:
             self._warned = True
             return list(lexical)[:limit]
         scores: dict[str, float] = {}
-        for ranking in (lexical, similar):
+        for ranking in ([name for name, _ in lexical], similar):
             for place, key in enumerate(ranking):
                 scores[key] = scores.get(key, 0.0) + 1 / (RRF_K + place + 1)
-        return sorted(scores, key=lambda key: (-scores[key], key))[:limit]
+        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
     def _similar(self, query: str, tools: dict[str, ToolInfo], limit: int) -> list[str]:
         texts = {key: f"{tool.name}: {clean_description(tool.description)}" for key, tool in tools.items()}

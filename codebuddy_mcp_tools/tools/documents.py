@@ -1,0 +1,136 @@
+"""One tool definition as the search index sees it.
+
+The weight of a field is how much one occurrence of a word in it counts (BM25F): a tool's own name says most, the texts
+of its arguments least, since many tools share them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from codebuddy_mcp_tools.tools.thesaurus import VERBS
+from codebuddy_mcp_tools.tools.tokens import squashed, terms
+from codebuddy_mcp_tools.types import JSON, ToolInfo
+
+NAME, SERVER, TITLE, DESCRIPTION, SUMMARY, ARGUMENTS, ARGUMENT_TEXTS = (
+    "name", "server", "title", "description", "summary", "arguments", "argument texts",
+)  # fmt: skip
+WEIGHTS = {NAME: 4.0, SERVER: 2.0, TITLE: 1.5, DESCRIPTION: 1.0, SUMMARY: 1.0, ARGUMENTS: 0.5, ARGUMENT_TEXTS: 0.6}
+"""`summary` is the first sentence of the description, which so counts twice."""
+K1 = 1.0
+B = 0.3
+USUAL_LENGTH = 31.0
+"""Weighted words of a usual definition. A constant, so that adding a server changes no other server's numbers."""
+
+_SENTENCE_END = re.compile(r"[.!?:](?:\s|$)|\n")
+_MAX_NAME, _MAX_DESCRIPTION, _MAX_SUMMARY, _MAX_TEXT = 256, 2000, 300, 300
+_MAX_PROPERTIES, _MAX_VALUES, _MAX_DEPTH, _MAX_ARGUMENTS = 60, 20, 2, 4000
+
+
+@dataclass(slots=True)
+class Document:
+    """What ranking looks at. Words are search terms, see `tokens.terms`."""
+
+    key: str
+    name_terms: frozenset[str]
+    """The words of the tool's own name; its server's name, repeated in it, is left out."""
+    server_terms: frozenset[str]
+    summary: frozenset[str]
+    verbs: frozenset[str]
+    """What kinds of thing the tool does, see `vocabulary.VERBS`."""
+    terms: frozenset[str]
+    """Every term the tool can be found by."""
+    spellings: tuple[str, ...]
+    """Squashed forms of the whole name: a query that is one of them means this tool."""
+    label: str
+    """Server and tool name, squashed: what `+word` must occur in."""
+
+
+def texts(tool: ToolInfo) -> dict[str, str]:
+    """The text of each field, bounded: a description of a megabyte says no more than its start."""
+    description = tool.description[:_MAX_DESCRIPTION]
+    names: list[str] = []
+    about: list[str] = []
+    room = _MAX_ARGUMENTS
+    for name, text in _arguments(tool.input_schema, _MAX_DEPTH):
+        names.append(name)
+        about.append(text)
+        room -= len(name) + len(text)
+        if room < 0:
+            break
+    return {
+        NAME: tool.name[:_MAX_NAME],
+        SERVER: tool.server,
+        TITLE: (tool.title or "")[:_MAX_NAME],
+        DESCRIPTION: description,
+        SUMMARY: _SENTENCE_END.split(description.strip()[:_MAX_SUMMARY], maxsplit=1)[0],
+        ARGUMENTS: " ".join(names),
+        ARGUMENT_TEXTS: " ".join(about),
+    }
+
+
+def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
+    """A tool taken apart.
+
+    Args:
+        key: its visible name.
+        tool: its definition.
+
+    Returns:
+        The document, and each term's BM25F impact (0 to 1) in it; what a term is worth in the collection comes on top
+        at query time.
+    """
+    found = {kind: terms(text) for kind, text in texts(tool).items()}
+    frequencies: dict[str, float] = {}
+    length = 0.0
+    for kind, words in found.items():
+        weight = WEIGHTS[kind]
+        length += weight * len(words)
+        for word in words:
+            frequencies[word] = frequencies.get(word, 0.0) + weight
+    norm = K1 * (1 - B + B * length / USUAL_LENGTH)
+    impacts = {term: frequency / (frequency + norm) for term, frequency in frequencies.items()}
+    server = frozenset(found[SERVER])
+    name = tuple(word for word in found[NAME] if word not in server) or tuple(found[NAME])
+    summary = found[SUMMARY]
+    for joined in (*_joined(found[NAME]), *_joined(summary), "".join(found[NAME])):
+        impacts.setdefault(joined, WEIGHTS[NAME] / (WEIGHTS[NAME] + norm))  # `askcodex`, `worklog`, `filename`
+    return Document(
+        key=key,
+        name_terms=frozenset(name),
+        server_terms=server,
+        summary=frozenset(summary),
+        verbs=_verbs(name, summary),
+        terms=frozenset(impacts),
+        spellings=tuple({squashed(text) for text in (key, tool.name, f"{tool.server} {tool.name}")}),
+        label=f"{squashed(tool.server)} {squashed(tool.name)}",
+    ), impacts
+
+
+def _joined(words: list[str]) -> Iterator[str]:
+    return (left + right for left, right in pairwise(words))
+
+
+def _verbs(name: tuple[str, ...], summary: list[str]) -> frozenset[str]:
+    return next((VERBS[word] for word in (*name, *summary[:2]) if word in VERBS), frozenset())
+
+
+def _arguments(schema: JSON, depth: int) -> Iterator[tuple[str, str]]:
+    """Name and text (description and allowed values) of each argument, nested ones as well."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if depth == 0 or not isinstance(properties, Mapping):
+        return
+    for name, about in list(properties.items())[:_MAX_PROPERTIES]:
+        if not isinstance(about, Mapping):
+            yield str(name), ""
+            continue
+        values = about.get("enum")
+        allowed = [v for v in values[:_MAX_VALUES] if isinstance(v, str)] if isinstance(values, list) else []
+        description = about.get("description")
+        text = description[:_MAX_TEXT] if isinstance(description, str) else ""
+        yield str(name), " ".join([text, *(value[:_MAX_TEXT] for value in allowed)])
+        yield from _arguments(about, depth - 1)
+        yield from _arguments(about.get("items"), depth - 1)
