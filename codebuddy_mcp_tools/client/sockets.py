@@ -117,11 +117,8 @@ class SocketStream(httpcore.AsyncNetworkStream):
         await _in_time(self._wire.writable(), timeout, httpcore.WriteTimeout)
 
     async def aclose(self) -> None:
-        """Close without ceremony: the peer's part of a TLS shutdown would be waited for."""
-        if self._transport.get_extra_info("ssl_object") is None:
-            self._transport.close()
-        else:
-            self._transport.abort()
+        """Close at once: asyncio would wait for the peer to read the rest, and to take its part in a TLS shutdown."""
+        self._transport.abort()
 
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None

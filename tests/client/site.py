@@ -97,18 +97,22 @@ class Site:
     at: int = 0
     requests: list[Seen] = field(default_factory=list)
     connections: int = 0
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.at, ssl=self.ssl)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.at, ssl=self.ssl)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        for task in tuple(self._tasks):
+        tasks, writers = tuple(self._tasks), tuple(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)  # in which asyncio closes the sockets
 
     @property
     def url(self) -> str:
@@ -117,19 +121,20 @@ class Site:
     def seen(self, rpc: str) -> list[Seen]:
         return [request for request in self.requests if request.method == "POST" and request.rpc == rpc]
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._tasks[task] = writer
+        task.add_done_callback(lambda _: self._tasks.pop(task, None))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while (request := await _read(reader)) is not None:
                 self.requests.append(request)
                 await self.handler(request, Reply(reader, writer))
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
-            self._tasks.discard(task)
             writer.close()
 
 
