@@ -8,32 +8,34 @@ Each batch is a step of its own: a crash or an interrupt repeats nothing that ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AnyMessage, SystemMessage
+from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 
-from codebuddy_mcp_tools.nodes.binding import make_model_node
+from codebuddy_mcp_tools.nodes.binding import context_window_of, make_model_node, named_model
 from codebuddy_mcp_tools.nodes.gate import CompletionGate, is_reprompt
 from codebuddy_mcp_tools.nodes.schedule import pending_calls
-from codebuddy_mcp_tools.nodes.state import MCPAgentState
+from codebuddy_mcp_tools.nodes.state import MCPAgentState, value_of
 from codebuddy_mcp_tools.nodes.tool_node import MCPToolNode
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.provider import ToolProvider
 
 
-def _messages(state: Any) -> Sequence[AnyMessage]:
-    found: Sequence[AnyMessage] = state["messages"] if isinstance(state, Mapping) else state.messages
-    return found
+def route_after_model(state: Any) -> Literal["tools", "model", "gate"]:
+    """`tools` while the model's newest message has calls without an answer, else `gate`.
 
-
-def route_after_model(state: Any) -> Literal["tools", "gate"]:
-    """`tools` while the model's newest message has calls without an answer, else `gate`."""
-    return "tools" if pending_calls(_messages(state)) else "gate"
+    `model` when all it has said is calls that are not JSON: it has been told, and is asked again. In a graph without a
+    gate, give the routes a map: `{"tools": "tools", "model": "model", "gate": END}`.
+    """
+    messages = _messages(state)
+    if pending_calls(messages):
+        return "tools"
+    return "model" if messages and isinstance(messages[-1], ToolMessage) else "gate"
 
 
 def route_after_tools(state: Any) -> Literal["tools", "model"]:
@@ -47,32 +49,46 @@ def route_after_gate(state: Any) -> str:
     return "model" if messages and is_reprompt(messages[-1]) else END
 
 
+def _messages(state: Any) -> Sequence[AnyMessage]:
+    found: Sequence[AnyMessage] = state if isinstance(state, list) else value_of(state, "messages") or ()
+    return found
+
+
 def build_mcp_agent(
-    model: BaseChatModel,
+    model: str | BaseChatModel,
     provider: ToolProvider,
     *,
     tools: Sequence[BaseTool] = (),
     system_prompt: str | SystemMessage | None = None,
     gate: bool = True,
+    stop_on_error: bool = False,
 ) -> StateGraph[Any, Any, Any, Any]:
     """An agent over a provider's tools, uncompiled: add nodes of your own, then `compile(checkpointer=…)`.
 
     Args:
-        model: a chat model that can bind tools.
+        model: a chat model that can bind tools, or a name for LangChain's `init_chat_model`.
         provider: whose tools.
         tools: the graph's own tools.
         system_prompt: put before the messages of every call.
         gate: send the model back once when it finishes with unverified writes.
+        stop_on_error: do not run what follows a failed call of the same turn.
+
+    Raises:
+        ConfigError: (on use) a rule asks for approval, and the graph was compiled without a checkpointer.
     """
+    model = named_model(model) if isinstance(model, str) else model
+    tool_node = MCPToolNode(
+        provider, tools=tools, batch="next", stop_on_error=stop_on_error, context_window=context_window_of(model)
+    )
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(MCPAgentState)
     graph.add_node("model", make_model_node(model, provider, tools=tools, system_prompt=system_prompt))
-    graph.add_node("tools", MCPToolNode(provider, tools=tools, batch="next"))
+    graph.add_node("tools", tool_node)
     graph.add_edge(START, "model")
     graph.add_conditional_edges("tools", route_after_tools, ["tools", "model"])
     if gate:
         graph.add_node("gate", CompletionGate(provider))
-        graph.add_conditional_edges("model", route_after_model, ["tools", "gate"])
+        graph.add_conditional_edges("model", route_after_model, ["tools", "model", "gate"])
         graph.add_conditional_edges("gate", route_after_gate, ["model", END])
     else:
-        graph.add_conditional_edges("model", route_after_model, {"tools": "tools", "gate": END})
+        graph.add_conditional_edges("model", route_after_model, {"tools": "tools", "model": "model", "gate": END})
     return graph

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AnyMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, InvalidToolCall, SystemMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
+
+from codebuddy_mcp_tools.nodes.approval import asks_by_interrupt
+from codebuddy_mcp_tools.nodes.state import value_of
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.provider import ToolProvider
@@ -59,48 +63,83 @@ def bound_tools(
 
 
 def make_model_node(
-    model: BaseChatModel | Runnable[Any, Any],
+    model: str | BaseChatModel | Runnable[Any, Any],
     provider: ToolProvider,
     *,
     tools: Sequence[BaseTool] = (),
     system_prompt: str | SystemMessage | None = None,
     bind: Callable[[Any, Sequence[BaseTool]], Runnable[Any, Any]] | None = None,
+    messages_key: str = "messages",
 ) -> Runnable[Any, dict[str, Any]]:
     """A node that asks the model, with the tools that the state makes visible bound to it.
 
     Args:
-        model: a chat model.
+        model: a chat model, or a name for LangChain's `init_chat_model` (needs the `langchain` extra).
         provider: whose tools.
         tools: the graph's own tools.
         system_prompt: put before the messages; not kept in the state.
         bind: binds tools to the model; default `model.bind_tools(tools)`.
+        messages_key: where the state keeps its messages.
 
     Returns:
-        A node for a state with `messages` and, if searches are to work, `activated_tools`.
+        A node for a state with messages and, if searches are to work, `activated_tools`.
+
+    Raises:
+        ConfigError: (on use) a rule asks for approval, and the graph has no checkpointer to wait with.
     """
+    chat: Any = named_model(model) if isinstance(model, str) else model
     own = tuple(tools)
-    window = context_window_of(model)
+    window = context_window_of(chat)
     system = SystemMessage(system_prompt) if isinstance(system_prompt, str) else system_prompt
 
-    def prepared(
-        state: Mapping[str, Any], config: RunnableConfig | None
-    ) -> tuple[Runnable[Any, Any], list[AnyMessage]]:
-        shown = bound_tools(
-            provider, own, state.get("activated_tools") or (), context_window=window, modifiers=modifiers_of(config)
-        )
-        runnable: Any = model
+    def prepared(state: Any, config: RunnableConfig | None) -> tuple[Any, list[AnyMessage]]:
+        asks_by_interrupt(provider, value_of(state, "approved_tools") or ())
+        activated = value_of(state, "activated_tools") or ()
+        shown = bound_tools(provider, own, activated, context_window=window, modifiers=modifiers_of(config))
+        messages = list(state if isinstance(state, list) else value_of(state, messages_key) or ())
+        runnable = chat
         if shown:
-            runnable = bind(model, shown) if bind is not None else runnable.bind_tools(shown)
-        return runnable, [*([system] if system is not None else []), *state["messages"]]
+            runnable = bind(chat, shown) if bind is not None else chat.bind_tools(shown)
+        return runnable, [system, *messages] if system is not None else messages
 
     def call_model(state: Any, config: RunnableConfig) -> dict[str, Any]:
         provider.get_tools()
         runnable, messages = prepared(state, config)
-        return {"messages": [runnable.invoke(messages, config)]}
+        return {messages_key: answer_of(runnable.invoke(messages, config))}
 
     async def acall_model(state: Any, config: RunnableConfig) -> dict[str, Any]:
         await provider.get_tools_async()
         runnable, messages = prepared(state, config)
-        return {"messages": [await runnable.ainvoke(messages, config)]}
+        return {messages_key: answer_of(await runnable.ainvoke(messages, config))}
 
     return RunnableLambda(call_model, acall_model, name="model")
+
+
+def answer_of(message: AnyMessage) -> list[AnyMessage]:
+    """What the model said, and an answer to every call that cannot be run because it is not JSON.
+
+    A call without an id gets one: nothing could answer it otherwise.
+    """
+    if not isinstance(message, AIMessage):
+        return [message]
+    if any(not call["id"] for call in message.tool_calls):
+        calls = [{**call, "id": call["id"] or f"call_{uuid4().hex}"} for call in message.tool_calls]
+        message = message.model_copy(update={"tool_calls": calls})
+    broken = [call for call in message.invalid_tool_calls if call.get("id")]
+    return [message, *(_not_json(call) for call in broken)]
+
+
+def _not_json(call: InvalidToolCall) -> ToolMessage:
+    text = "Error: the arguments of this call are not valid JSON, or were cut off; it did not run. Call again."
+    return ToolMessage(text, name=call.get("name") or "", tool_call_id=call.get("id") or "", status="error")
+
+
+def named_model(name: str) -> Any:
+    """The chat model of a name, by LangChain's `init_chat_model`; `ImportError` without the `langchain` extra."""
+    try:
+        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ImportError(
+            "a model by name needs LangChain: pip install 'codebuddy-mcp-tools[langchain]'; or give a chat model"
+        ) from error
+    return init_chat_model(name)

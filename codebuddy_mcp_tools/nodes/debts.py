@@ -11,74 +11,115 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from codebuddy_mcp_tools.nodes.schedule import last_ai_message
-from codebuddy_mcp_tools.nodes.state import Write, merge_writes
+from codebuddy_mcp_tools.config.display import MASK, display_args, is_secret_name
+from codebuddy_mcp_tools.nodes.schedule import positioned
+from codebuddy_mcp_tools.nodes.state import LedgerEntry, Write, merge_writes
 from codebuddy_mcp_tools.types import Effect, Outcome
 
 MAX_ARGUMENT_CHARS = 200
-_OWED = {Outcome.OK.value, Outcome.UNKNOWN.value}
+_MAX_DEPTH = 6
+_MAX_NAMED = 20
+_OWED = {Outcome.OK.value, Outcome.UNKNOWN.value, Outcome.CANCELLED.value}
+Redact = Callable[[str], str]
 
 
-def settle(
-    owed: Sequence[Write],
-    messages: Sequence[AnyMessage],
-    results: Sequence[ToolMessage],
-    redact: Callable[[str], str] = str,
-) -> dict[str, list[Any]]:
-    """What a batch of results changes.
+def ledger(
+    message: AIMessage,
+    results: Mapping[int, ToolMessage],
+    *,
+    sent: Mapping[int, Mapping[str, Any]] | None = None,
+    redact: Redact = str,
+) -> list[LedgerEntry]:
+    """What the results of a turn's calls mean for the debts, in the order of the calls.
 
     Args:
-        owed: the debts before it.
-        messages: the conversation, for the arguments of the calls.
-        results: the results in the order of the calls.
+        message: the model's message with the calls.
+        results: call position to its result.
+        sent: the arguments that reached the tool, where they are not those of the message.
         redact: takes known secrets out of a text.
 
     Returns:
         An update for the state's `unverified_writes`.
     """
-    now = list(owed)
-    for result in results:
+    entries: list[LedgerEntry] = []
+    for position in sorted(results):
+        result = results[position]
         facts = result.artifact if isinstance(result.artifact, Mapping) else {}
-        server, outcome = facts.get("server"), facts.get("outcome")
+        entries += _of_subagent(facts)
+        server, effect, outcome = facts.get("server"), facts.get("effect"), facts.get("outcome")
         if not isinstance(server, str):
             continue
-        if facts.get("effect") == Effect.READ.value and outcome == Outcome.OK.value:
-            now = [write for write in now if write["server"] != server]
-        elif facts.get("effect") == Effect.WRITE.value and outcome in _OWED:
-            now.append(_write(result, facts, messages, redact))
-    kept = {write["id"] for write in now}
-    known = {write["id"] for write in owed}
+        if effect == Effect.READ.value and outcome == Outcome.OK.value:
+            entries.append({"event": "read", "server": server})
+        elif effect == Effect.WRITE.value and outcome in _OWED:
+            arguments = (sent or {}).get(position, message.tool_calls[position]["args"])
+            entries.append(_write(f"{message.id or ''}:{position}", result, facts, arguments, redact))
+    return entries
+
+
+def ledger_of_turn(
+    messages: Sequence[AnyMessage],
+    sent: Mapping[int, Mapping[str, Any]] | None = None,
+    redact: Redact = str,
+) -> list[LedgerEntry]:
+    """What the newest turn of a conversation means for the debts, as far as it has been answered."""
+    at = next((i for i in reversed(range(len(messages))) if isinstance(messages[i], AIMessage)), None)
+    message = None if at is None else messages[at]
+    if at is None or not isinstance(message, AIMessage):
+        return []
+    results = [m for m in messages[at + 1 :] if isinstance(m, ToolMessage)]
+    return ledger(message, positioned(message, results), sent=sent, redact=redact)
+
+
+def owed_in(messages: Sequence[AnyMessage], redact: Redact = str) -> list[Write]:
+    """The debts of a whole conversation, for a state that keeps no list of them."""
+    owed: list[Write] = []
+    for at, message in enumerate(messages):
+        if isinstance(message, AIMessage) and message.tool_calls:
+            end = next((i for i in range(at + 1, len(messages)) if isinstance(messages[i], AIMessage)), len(messages))
+            owed = merge_writes(owed, ledger_of_turn(messages[at:end], redact=redact))
+    return owed
+
+
+def _of_subagent(facts: Mapping[str, Any]) -> list[LedgerEntry]:
+    """The debts that an agent run by a tool has left, where the tool's artifact carries them."""
+    left = facts.get("unverified_writes")
+    if not isinstance(left, Sequence) or isinstance(left, str):
+        return []
+    return [entry for entry in left if isinstance(entry, Mapping) and {"id", "server", "outcome"} <= entry.keys()]
+
+
+def _write(key: str, result: ToolMessage, facts: Mapping[str, Any], arguments: Any, redact: Redact) -> Write:
     return {
-        "add": [write for write in now if write["id"] not in known],
-        "clear": [write["id"] for write in owed if write["id"] not in kept],
-    }
-
-
-def settled(owed: Sequence[Write], messages: Sequence[AnyMessage], results: Sequence[ToolMessage]) -> list[Write]:
-    """The debts after a batch."""
-    return merge_writes(owed, settle(owed, messages, results))
-
-
-def _write(
-    result: ToolMessage, facts: Mapping[str, Any], messages: Sequence[AnyMessage], redact: Callable[[str], str]
-) -> Write:
-    return {
-        "id": result.tool_call_id,
+        "id": key,
+        "call_id": result.tool_call_id,
         "server": str(facts["server"]),
         "tool": str(facts.get("tool", "")),
         "name": str(result.name or ""),
-        "arguments": redact(_short_arguments(messages, result.tool_call_id))[:MAX_ARGUMENT_CHARS],
+        "arguments": short_arguments(arguments, redact),
         "outcome": str(facts["outcome"]),
     }
 
 
-def _short_arguments(messages: Sequence[AnyMessage], call_id: str) -> str:
-    message = last_ai_message(messages)
-    calls = message.tool_calls if message is not None else []
-    arguments = next((call["args"] for call in calls if call["id"] == call_id), {})
-    return json.dumps(arguments, ensure_ascii=False, default=str)
+def short_arguments(arguments: Any, redact: Redact = str) -> str:
+    """Arguments as JSON for people: credentials masked, at most `MAX_ARGUMENT_CHARS` characters."""
+    text = redact(json.dumps(_masked(arguments, _MAX_DEPTH), ensure_ascii=False, default=str))
+    return text if len(text) <= MAX_ARGUMENT_CHARS else text[: MAX_ARGUMENT_CHARS - 1] + "…"
+
+
+def _masked(value: Any, depth: int) -> Any:
+    if isinstance(value, Mapping):
+        if depth == 0:
+            return "…"
+        return {
+            str(key): MASK if is_secret_name(str(key)) and inner is not None else _masked(inner, depth - 1)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_masked(inner, depth - 1) for inner in value[:_MAX_NAMED]] if depth else "…"
+    return display_args((value,))[0] if isinstance(value, str) else value
 
 
 def reprompt(owed: Sequence[Write], read_back: Callable[[str], str | None]) -> str:
@@ -88,7 +129,9 @@ def reprompt(owed: Sequence[Write], read_back: Callable[[str], str | None]) -> s
         owed: the debts.
         read_back: names, for a server, read tools that must be searched for first; `None` when there are none.
     """
-    lines = [f"- {w['name']} {w['arguments']}{_doubt(w)}" for w in owed]
+    lines = [f"- {w['name'] or w['tool']} {w['arguments']}{_doubt(w)}" for w in owed[:_MAX_NAMED]]
+    if len(owed) > _MAX_NAMED:
+        lines.append(f"- and {len(owed) - _MAX_NAMED} more")
     hints = [hint for server in dict.fromkeys(w["server"] for w in owed) if (hint := read_back(server)) is not None]
     return "\n".join(
         [
@@ -103,4 +146,4 @@ def reprompt(owed: Sequence[Write], read_back: Callable[[str], str | None]) -> s
 
 
 def _doubt(write: Write) -> str:
-    return " (outcome unknown: it may or may not have happened)" if write["outcome"] == Outcome.UNKNOWN.value else ""
+    return "" if write["outcome"] == Outcome.OK.value else " (outcome unknown: it may or may not have happened)"

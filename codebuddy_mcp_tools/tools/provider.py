@@ -161,6 +161,11 @@ class ToolProvider:
         return self._toolset.permissions
 
     @property
+    def approval_handler(self) -> ApprovalHandler | None:
+        """Who is asked about servers, and about calls that no graph asks about."""
+        return self._approval_handler
+
+    @property
     def core_tools(self) -> tuple[BaseTool, ...]:
         """The tools given as `core_tools` and, once a long result has been saved, the tool that reads it."""
         return (*self._core_tools, *(self.readers if self._spill is not None and self._spill.has_results() else ()))
