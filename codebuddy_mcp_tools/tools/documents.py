@@ -6,10 +6,12 @@ of its arguments least, since many tools share them.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from codebuddy_mcp_tools.tools.thesaurus import VERBS
 from codebuddy_mcp_tools.tools.tokens import squashed, terms
@@ -26,8 +28,8 @@ USUAL_LENGTH = 31.0
 """Weighted words of a usual definition. A constant, so that adding a server changes no other server's numbers."""
 
 _SENTENCE_END = re.compile(r"[.!?:](?:\s|$)|\n")
-_MAX_NAME, _MAX_DESCRIPTION, _MAX_SUMMARY, _MAX_TEXT = 256, 2000, 300, 300
-_MAX_PROPERTIES, _MAX_VALUES, _MAX_DEPTH, _MAX_ARGUMENTS = 60, 20, 2, 4000
+_MAX_NAME, _MAX_DESCRIPTION, _MAX_SUMMARY, _MAX_TEXT = 256, 1500, 200, 80
+_MAX_PROPERTIES, _MAX_VALUES, _MAX_DEPTH, _MAX_ARGUMENTS = 60, 20, 2, 800
 
 
 @dataclass(slots=True)
@@ -37,6 +39,8 @@ class Document:
     key: str
     name_terms: frozenset[str]
     """The words of the tool's own name; its server's name, repeated in it, is left out."""
+    name_length: float
+    """Logarithm of 1 + its words."""
     server_terms: frozenset[str]
     summary: frozenset[str]
     verbs: frozenset[str]
@@ -55,7 +59,7 @@ def texts(tool: ToolInfo) -> dict[str, str]:
     names: list[str] = []
     about: list[str] = []
     room = _MAX_ARGUMENTS
-    for name, text in _arguments(tool.input_schema, _MAX_DEPTH):
+    for name, text in _arguments(dict(tool.input_schema), _MAX_DEPTH):
         names.append(name)
         about.append(text)
         room -= len(name) + len(text)
@@ -87,26 +91,31 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
     frequencies: dict[str, float] = {}
     length = 0.0
     for kind, words in found.items():
+        if not words:
+            continue
         weight = WEIGHTS[kind]
         length += weight * len(words)
-        for word in words:
-            frequencies[word] = frequencies.get(word, 0.0) + weight
+        for word, times in Counter(words).items():
+            frequencies[word] = frequencies.get(word, 0.0) + weight * times
     norm = K1 * (1 - B + B * length / USUAL_LENGTH)
-    impacts = {term: frequency / (frequency + norm) for term, frequency in frequencies.items()}
+    # One float for each frequency, not for each term: most terms occur once.
+    worth = {frequency: frequency / (frequency + norm) for frequency in {*frequencies.values(), WEIGHTS[NAME]}}
+    impacts = {term: worth[frequency] for term, frequency in frequencies.items()}
+    for joined in (*_joined(found[NAME]), "".join(found[NAME])):
+        impacts.setdefault(joined, worth[WEIGHTS[NAME]])  # `askcodex`, `worklog`, `filename`
     server = frozenset(found[SERVER])
-    name = tuple(word for word in found[NAME] if word not in server) or tuple(found[NAME])
-    summary = found[SUMMARY]
-    for joined in (*_joined(found[NAME]), *_joined(summary), "".join(found[NAME])):
-        impacts.setdefault(joined, WEIGHTS[NAME] / (WEIGHTS[NAME] + norm))  # `askcodex`, `worklog`, `filename`
+    name = [word for word in found[NAME] if word not in server] or found[NAME]
+    label = squashed(tool.server), squashed(tool.name)
     return Document(
         key=key,
         name_terms=frozenset(name),
+        name_length=math.log(1 + len(set(name))),
         server_terms=server,
-        summary=frozenset(summary),
-        verbs=_verbs(name, summary),
+        summary=frozenset(found[SUMMARY]),
+        verbs=_verbs(name, found[SUMMARY]),
         terms=frozenset(impacts),
-        spellings=tuple({squashed(text) for text in (key, tool.name, f"{tool.server} {tool.name}")}),
-        label=f"{squashed(tool.server)} {squashed(tool.name)}",
+        spellings=tuple({squashed(key), label[1], "".join(label)}),
+        label=" ".join(label),
     ), impacts
 
 
@@ -114,23 +123,26 @@ def _joined(words: list[str]) -> Iterator[str]:
     return (left + right for left, right in pairwise(words))
 
 
-def _verbs(name: tuple[str, ...], summary: list[str]) -> frozenset[str]:
+def _verbs(name: list[str], summary: list[str]) -> frozenset[str]:
     return next((VERBS[word] for word in (*name, *summary[:2]) if word in VERBS), frozenset())
 
 
 def _arguments(schema: JSON, depth: int) -> Iterator[tuple[str, str]]:
     """Name and text (description and allowed values) of each argument, nested ones as well."""
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if depth == 0 or not isinstance(properties, Mapping):
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if depth == 0 or not isinstance(properties, dict):
         return
-    for name, about in list(properties.items())[:_MAX_PROPERTIES]:
-        if not isinstance(about, Mapping):
+    for name, about in islice(properties.items(), _MAX_PROPERTIES):
+        if not isinstance(about, dict):
             yield str(name), ""
             continue
         values = about.get("enum")
-        allowed = [v for v in values[:_MAX_VALUES] if isinstance(v, str)] if isinstance(values, list) else []
+        allowed = (
+            [v[:_MAX_TEXT] for v in values[:_MAX_VALUES] if isinstance(v, str)] if isinstance(values, list) else ()
+        )
         description = about.get("description")
         text = description[:_MAX_TEXT] if isinstance(description, str) else ""
-        yield str(name), " ".join([text, *(value[:_MAX_TEXT] for value in allowed)])
-        yield from _arguments(about, depth - 1)
-        yield from _arguments(about.get("items"), depth - 1)
+        yield str(name), " ".join((text, *allowed)) if allowed else text
+        if depth > 1:
+            yield from _arguments(about, depth - 1)
+            yield from _arguments(about.get("items"), depth - 1)

@@ -11,9 +11,10 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-Posting = tuple[list[int], list[float]]
+Posting = list[float]
+"""Slot, impact, slot, impact, …; slots are whole numbers."""
 
-_STEPS = [step / 1024 for step in range(1025)]
+_MAX_TABLES = 512
 _MAX_SHARED = 400
 """A trigram that more terms share than this says nothing about a spelling."""
 
@@ -24,6 +25,8 @@ class Postings:
     def __init__(self) -> None:
         self._lists: dict[str, Posting] = {}
         self._grams: dict[str, set[str]] | None = None
+        self._idfs: dict[str, float] = {}
+        self._tables: dict[str, dict[float, float]] = {}
         self.size = 0
         """Tools in the collection."""
 
@@ -31,41 +34,57 @@ class Postings:
         return term in self._lists
 
     def get(self, term: str) -> Posting | None:
-        """Slots in growing order, and the impact at each."""
+        """The posting list of a term."""
         return self._lists.get(term)
+
+    def table(self, term: str) -> dict[float, float]:
+        """The posting list of a term as a mapping; kept until the collection changes."""
+        known = self._tables.get(term)
+        if known is None:
+            if len(self._tables) >= _MAX_TABLES:
+                self._tables.clear()
+            posting = self._lists.get(term, [])
+            known = self._tables[term] = dict(zip(posting[::2], posting[1::2], strict=True))
+        return known
 
     def idf(self, term: str) -> float:
         """What a term is worth: the rarer, the more; as in BM25, never negative. 0 for an unknown term."""
-        known = self._lists.get(term)
+        known = self._idfs.get(term)
         if known is None:
-            return 0.0
-        count = len(known[0])
-        return math.log(1 + (self.size - count + 0.5) / (count + 0.5))
+            count = len(self._lists.get(term, ())) // 2
+            known = self._idfs[term] = math.log(1 + (self.size - count + 0.5) / (count + 0.5)) if count else 0.0
+        return known
 
     def add(self, slot: int, impacts: Mapping[str, float]) -> None:
         """Take in one tool; `slot` must be larger than every slot before it."""
+        lists = self._lists
         for term, impact in impacts.items():
-            known = self._lists.get(term)
-            if known is None:
-                known = self._lists[term] = ([], [])
-                if self._grams is not None:
-                    _enter(self._grams, term)
-            known[0].append(slot)
-            known[1].append(_STEPS[int(impact * 1024)])
-        self.size += 1
+            known = lists.get(term)
+            if known is not None:
+                known += (slot, impact)
+                continue
+            lists[term] = [slot, impact]
+            if self._grams is not None:
+                _enter(self._grams, term)
+        self._changed(1)
 
-    def remove(self, slots: Collection[int], terms: Iterable[str]) -> None:
+    def remove(self, slots: Collection[float], terms: Iterable[str]) -> None:
         """Forget tools; `terms` are all terms that they have."""
         for term in terms:
-            old_slots, old_impacts = self._lists[term]
-            kept = [at for at, slot in enumerate(old_slots) if slot not in slots]
+            known = self._lists[term]
+            kept = [x for at in range(0, len(known), 2) if known[at] not in slots for x in known[at : at + 2]]
             if kept:
-                self._lists[term] = ([old_slots[at] for at in kept], [old_impacts[at] for at in kept])
+                self._lists[term] = kept
                 continue
             del self._lists[term]
             for gram in _trigrams(term) if self._grams is not None else ():
                 self._grams[gram].discard(term)  # type: ignore[index]
-        self.size -= len(slots)
+        self._changed(-len(slots))
+
+    def _changed(self, by: int) -> None:
+        self.size += by
+        self._idfs.clear()
+        self._tables.clear()
 
     def near(self, word: str, limit: int = 3) -> list[tuple[str, float]]:
         """Known terms that are spelled like an unknown word, best first, with their likeness (Dice's coefficient).

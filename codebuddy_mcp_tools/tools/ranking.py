@@ -1,7 +1,8 @@
 """From a query to an order of tools, in two passes.
 
-First pass: BM25F over all tools that have a term of the query, or a term that can mean the same. Terms that half of all
-tools have (`get`, `list`) are only looked up for tools that a rarer term has found already.
+First pass: BM25F over all tools that have a term of the query, or a term that can mean the same, the rarest terms
+first. Terms that thousands of tools have (`get`, `list`) are only looked up for tools that a rarer term has found
+already.
 
 Second pass, over the best: a weighted sum of simple questions, each answered between 0 and 1 — how much of the query
 the tool's own name covers, how much of the name the query covers, whether the verbs agree, whether anything is
@@ -12,19 +13,25 @@ among the best sixty; leaving any one collection out changed them little.
 from __future__ import annotations
 
 import heapq
-import math
-from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from operator import mul
 
 from codebuddy_mcp_tools.tools.documents import Document
-from codebuddy_mcp_tools.tools.postings import Posting, Postings
+from codebuddy_mcp_tools.tools.postings import Postings
 from codebuddy_mcp_tools.tools.query import Query
 
-RERANKED = 60
-ENOUGH = 300
-"""Tools found by rarer terms, beyond which a common term finds no more of its own."""
-COMMON = 0.03
-"""Share of all tools that makes a term common."""
+RERANKED = 50
+"""Tools that get a second look."""
+BUDGET = 1500
+"""Postings that the first pass goes through; what is beyond is looked up for the best so far only."""
+LOOKED_UP = 100
+"""How many those best are."""
+ENOUGH = 100
+"""Tools that must have been found before anything is left out."""
+FLOOR = 0.35
+"""Share of the best score below which a tool is not looked at again, if there are enough better ones."""
+FEW = 10
+"""Tools that get a second look however far behind they are."""
 CAP = 1.5
 """A term that stands in for a word is worth at most this many times the word."""
 SURE = 0.75
@@ -48,55 +55,66 @@ WEIGHTS = {
 _WEIGHTS = tuple(WEIGHTS.values())
 
 
-def first_pass(query: Query, index: Postings, allowed: Collection[int] | None = None) -> list[tuple[int, float]]:
-    """The slots of the best tools with their BM25F scores, best first, at most `RERANKED`."""
-    plan = _plan(query, index)
-    scores: dict[int, float] = {}
+def first_pass(query: Query, index: Postings, allowed: Collection[float] | None = None) -> list[tuple[float, float]]:
+    """The scores and slots of the best tools by BM25F, best first, at most `RERANKED`."""
+    scores: dict[float, float] = {}
     get = scores.get
-    common = max(ENOUGH, int(index.size * COMMON))
-    for (slots, impacts), factor in plan:
-        if allowed is None and len(slots) > common and len(scores) >= ENOUGH:
-            _add_to_found(scores, slots, impacts, factor)
+    late: list[tuple[str, float]] = []
+    spent = 0
+    for length, term, factor in _plan(query, index):
+        spent += length
+        if spent > BUDGET and len(scores) >= ENOUGH and allowed is None:
+            late.append((term, factor))
             continue
-        for slot, impact in zip(slots, impacts, strict=True):
+        posting = index.get(term) or []
+        for slot, impact in zip(posting[::2], posting[1::2], strict=True):
             scores[slot] = get(slot, 0.0) + factor * impact
     if allowed is not None:
         scores = {slot: score for slot, score in scores.items() if slot in allowed}
-    return heapq.nlargest(RERANKED, scores.items(), key=lambda item: (item[1], -item[0]))
+    best = _best(scores, LOOKED_UP if late else RERANKED)
+    if not late:
+        return best
+    scores = {slot: score for score, slot in best}
+    for term, factor in late:
+        table = index.table(term)
+        for slot in scores:
+            if slot in table:
+                scores[slot] += factor * table[slot]
+    return _best(scores, RERANKED)
 
 
-def _plan(query: Query, index: Postings) -> list[tuple[Posting, float]]:
-    """What to look up and what it is worth, the rarest first."""
-    plan: list[tuple[Posting, float]] = []
+def _plan(query: Query, index: Postings) -> list[tuple[int, str, float]]:
+    """What to look up: how many have it, the term, and what it is worth; the query's own
+    words first, the rarest first."""
+    own: list[tuple[int, str, float]] = []
+    standins: list[tuple[int, str, float]] = []
     for term, (word, weight) in query.sources.items():
-        posting = index.get(term)
-        if posting is not None:
-            worth = query.worth[word]
-            plan.append((posting, worth if term == word else weight * min(index.idf(term), CAP * (worth or 1.0))))
-    plan.sort(key=lambda step: len(step[0][0]))
-    return plan
+        worth = query.worth[word]
+        factor = worth if term == word else weight * min(index.idf(term), CAP * (worth or 1.0))
+        (own if term == word else standins).append((len(index.get(term) or ()) // 2, term, factor))
+    return [*sorted(own), *sorted(standins)]
 
 
-def _add_to_found(scores: dict[int, float], slots: Sequence[int], impacts: Sequence[float], factor: float) -> None:
-    end = len(slots)
-    for slot in scores:
-        at = bisect_left(slots, slot)
-        if at < end and slots[at] == slot:
-            scores[slot] += factor * impacts[at]
+def _best(scores: Mapping[float, float], count: int) -> list[tuple[float, float]]:
+    """The best scores with their slots, best first: at most `count`, and not far behind the first."""
+    if not scores:
+        return []
+    floor = FLOOR * max(scores.values())
+    found = [(score, slot) for slot, score in scores.items() if score >= floor]
+    if len(found) < FEW:
+        found = [(score, slot) for slot, score in scores.items()]
+        count = FEW
+    return heapq.nlargest(count, found) if len(found) > 4 * count else sorted(found, reverse=True)[:count]
 
 
 def rank(
-    query: Query, index: Postings, documents: Mapping[int, Document], allowed: Collection[int] | None = None
-) -> list[tuple[int, float]]:
-    """The slots of the best tools with their final scores, best first, at most `RERANKED`; only `allowed` ones."""
+    query: Query, index: Postings, documents: Mapping[float, Document], allowed: Collection[float] | None = None
+) -> list[tuple[float, float]]:
+    """The final scores and slots of the best tools, in no order, at most `RERANKED`; only `allowed` ones."""
     found = first_pass(query, index, allowed)
-    if not found:
-        return []
-    top = found[0][1] or 1.0
+    top = found[0][0] if found and found[0][0] > 0 else 1.0
     seen = SecondPass(query, index)
-    scored = [(seen.score(documents[slot], score / top), slot) for slot, score in found]
-    scored.sort(key=lambda item: (-item[0], documents[item[1]].key))
-    return [(slot, score) for score, slot in scored]
+    return [(seen.score(documents[slot], score / top), slot) for score, slot in found]
 
 
 class SecondPass:
@@ -105,15 +123,15 @@ class SecondPass:
     def __init__(self, query: Query, index: Postings) -> None:
         self._query = query
         self._idf = index.idf
-        self._idfs: dict[str, float] = {}
         self._total = query.total
+        self._words = [(word, worth, query.standins.get(word, ())) for word, worth in query.worth.items()]
         self._last = frozenset(clause[-1] for clause in query.clauses)
-        self._wishes = [(words := frozenset(clause), self._worth(words) or 1.0) for clause in query.clauses]
+        wishes = [frozenset(clause) for clause in query.clauses]
+        self._wishes = [(words, sum(query.worth[word] for word in words) or 1.0) for words in wishes]
 
     def score(self, doc: Document, bm25: float) -> float:
         """The final score of one tool; `bm25` is its share of the best score of the first pass."""
-        answers = self.features(doc, bm25)
-        return sum(weight * answer for weight, answer in zip(_WEIGHTS, answers, strict=True))
+        return float(sum(map(mul, _WEIGHTS, self.features(doc, bm25))))
 
     def features(self, doc: Document, bm25: float) -> tuple[float, ...]:
         """The answers to all questions, in the order of `WEIGHTS`."""
@@ -123,17 +141,17 @@ class SecondPass:
         return (
             bm25,
             of_name,
-            self._best_clause(doc, named),
+            self._best_wish(doc, named),
             own * own,
             standins,
             missing,
             summary,
             summary_standins,
-            1.0 if doc.server_terms and all(self._is_asked(t) for t in doc.server_terms) else 0.0,
+            1.0 if self._names_server(doc) else 0.0,
             0.0 if query.verbs.isdisjoint(doc.verbs) else 1.0,
             1.0 if not query.verbs and "delete" in doc.verbs else 0.0,
             0.0 if self._last.isdisjoint(doc.name_terms) else 1.0,
-            math.log(1 + len(doc.name_terms)),
+            doc.name_length,
         )
 
     def coverage(self, doc: Document) -> float:
@@ -141,61 +159,67 @@ class SecondPass:
         own, standins, *_ = self._coverage(doc)
         return own + standins
 
-    def _is_asked(self, term: str) -> bool:
-        source = self._query.sources.get(term)
-        return source is not None and source[1] > SURE
+    def _names_server(self, doc: Document) -> bool:
+        sources = self._query.sources
+        for term in doc.server_terms:
+            if term not in sources or sources[term][1] < SURE:
+                return False
+        return bool(doc.server_terms)
 
     def _name(self, doc: Document) -> tuple[dict[str, float], float]:
         """Which words of the query the name has, and how well; and how much of the name that is."""
         named: dict[str, float] = {}
         hit = whole = 0.0
+        sources, worth_of = self._query.sources, self._idf
         for term in doc.name_terms:
-            idf = self._idfs.get(term)
-            if idf is None:
-                idf = self._idfs[term] = self._idf(term)
+            idf = worth_of(term)
             whole += idf
-            source = self._query.sources.get(term)
-            if source is not None:
-                word, weight = source
+            if term in sources:
+                word, weight = sources[term]
                 hit += idf * weight
-                named[word] = max(weight, named.get(word, 0.0))
+                if weight > named.get(word, 0.0):
+                    named[word] = weight
         return named, hit / whole if whole else 0.0
 
-    def _best_clause(self, doc: Document, named: Mapping[str, float]) -> float:
-        worth = self._query.worth
+    def _best_wish(self, doc: Document, named: Mapping[str, float]) -> float:
+        """How much of one wish the names of tool and server cover."""
+        worth, server = self._query.worth, doc.server_terms
         best = 0.0
         for words, total in self._wishes:
-            share = sum(worth[w] * (1.0 if w in doc.server_terms else named.get(w, 0.0)) for w in words) / total
-            if len(self._wishes) > 1 and len(words) == 1:
+            covered = 0.0
+            for word in words:
+                if word in server:
+                    covered += worth[word]
+                elif word in named:
+                    covered += worth[word] * named[word]
+            share = covered / total
+            if len(words) == 1 and len(self._wishes) > 1:
                 share /= 2  # one word alone is little of a wish
             best = max(best, share)
         return best
 
     def _coverage(self, doc: Document) -> tuple[float, float, float, float, float]:
         """Shares of the query: in the tool, by standins, missing; in its first sentence, there by standins."""
+        terms, first = doc.terms, doc.summary
         own = standins = summary = summary_standins = 0.0
         missing = 0
-        for word, worth in self._query.worth.items():
-            if word in doc.terms:
+        for word, worth, others in self._words:
+            if word in terms:
                 own += worth
-            elif weight := self._standin(word, doc.terms):
-                standins += weight * worth
+                if word in first:
+                    summary += worth
+                    continue
             else:
-                missing += 1
-                continue
-            if word in doc.summary:
-                summary += worth
-            elif weight := self._standin(word, doc.summary):
-                summary_standins += weight * worth
+                for other, weight in others:
+                    if other in terms:
+                        standins += weight * worth
+                        break
+                else:
+                    missing += 1
+                    continue
+            for other, weight in others:
+                if other in first:
+                    summary_standins += weight * worth
+                    break
         total = self._total
-        count = len(self._query.worth)
-        return own / total, standins / total, missing / count, summary / total, summary_standins / total
-
-    def _standin(self, word: str, terms: frozenset[str]) -> float:
-        for term, weight in self._query.standins.get(word, ()):
-            if term in terms:
-                return weight
-        return 0.0
-
-    def _worth(self, words: frozenset[str]) -> float:
-        return sum(self._query.worth[word] for word in words)
+        return own / total, standins / total, missing / len(self._words), summary / total, summary_standins / total

@@ -35,9 +35,9 @@ class SearchIndex:
 
     def __init__(self) -> None:
         self._postings = Postings()
-        self._documents: dict[int, Document] = {}
+        self._documents: dict[float, Document] = {}
         self._slots: dict[str, int] = {}
-        self._by_spelling: dict[str, set[int]] = defaultdict(set)
+        self._by_spelling: dict[str, set[float]] = defaultdict(set)
         self._next = 0
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class SearchIndex:
 
     def remove(self, keys: Collection[str]) -> None:
         """Forget tools; unknown names are skipped."""
-        slots = {self._slots.pop(key) for key in dict.fromkeys(keys) if key in self._slots}
+        slots: set[float] = {self._slots.pop(key) for key in dict.fromkeys(keys) if key in self._slots}
         gone = [self._documents.pop(slot) for slot in slots]
         self._postings.remove(slots, {term for doc in gone for term in doc.terms})
         for spelling in {spelling for doc in gone for spelling in doc.spellings}:
@@ -77,7 +77,7 @@ class SearchIndex:
         allowed = self._allowed(required) if required else None
         query = parse(" ".join((text, *required)), self._postings)
         ranked = rank(query, self._postings, self._documents, allowed) if query is not None else []
-        scores = dict(ranked)
+        scores: dict[float, float] = {slot: score for score, slot in ranked}
         for slot in self._by_spelling.get(squashed(text), ()):
             if allowed is None or slot in allowed:
                 scores[slot] = scores.get(slot, 0.0) + EXACT
@@ -107,7 +107,7 @@ class SearchIndex:
         query = parse(text, self._postings)
         return {} if query is None else _explained(query, text, tool)
 
-    def _allowed(self, required: Sequence[str]) -> set[int]:
+    def _allowed(self, required: Sequence[str]) -> set[float]:
         wanted = [squashed(word) for word in required]
         return {slot for slot, doc in self._documents.items() if all(word in doc.label for word in wanted)}
 

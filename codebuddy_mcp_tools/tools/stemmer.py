@@ -20,6 +20,9 @@ _STEP_2 = (
     ("iviti", "ive"), ("biliti", "ble"), ("logi", "log"),
 )  # fmt: skip
 _STEP_3 = (("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""))
+_STEP_2_ENDINGS = tuple(ending for ending, _ in _STEP_2)
+_STEP_3_ENDINGS = tuple(ending for ending, _ in _STEP_3)
+_SHAPES = str.maketrans("abcdefghijklmnopqrstuvwxz", "vcccvcccvcccccvcccccvcccc")
 _PLAIN = re.compile(r"[a-z]{3,}")
 
 
@@ -30,7 +33,10 @@ def stem(word: str) -> str:
     word = _without_ending(_without_plural(word))
     if word[-1] == "y" and _has_vowel(word[:-1]):
         word = f"{word[:-1]}i"
-    word = _replaced(_replaced(word, _STEP_2), _STEP_3)
+    if word.endswith(_STEP_2_ENDINGS):
+        word = _replaced(word, _STEP_2)
+    if word.endswith(_STEP_3_ENDINGS):
+        word = _replaced(word, _STEP_3)
     return _tidy(word)
 
 
@@ -81,10 +87,10 @@ def _tidy(word: str) -> str:
 
 def _shape(word: str) -> str:
     """One letter a character: `v` for a vowel, `c` for a consonant; `y` after a consonant is a vowel."""
-    shape = ""
-    for char in word:
-        vowel = char in _VOWELS or (char == "y" and shape[-1:] == "c")
-        shape += "v" if vowel else "c"
+    shape = word.translate(_SHAPES)
+    while "y" in shape:
+        at = shape.index("y")
+        shape = f"{shape[:at]}{'v' if shape[at - 1 : at] == 'c' else 'c'}{shape[at + 1 :]}"
     return shape
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import chain
 
 from codebuddy_mcp_tools.tools.stemmer import stem
 
 _RUN = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_NOT_ALNUM = re.compile(r"[\W_]+")
 _MIXED = re.compile(r"[A-Za-z]{1,4}[0-9]{1,3}[A-Za-z]{0,2}|[0-9][A-Za-z]{1,2}")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
@@ -34,17 +36,17 @@ def words(text: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """The words of a text as the index knows them, in order, stop words included."""
-    found: list[str] = []
-    for run in _RUN.findall(text):
-        stems = _known.get(run)
-        if stems is None:
-            stems = _remember(run)
-        found += stems
-    return found
+    runs = _RUN.findall(text)
+    found = list(map(_known.get, runs))
+    if None in found:
+        found = [stems or _remember(run) for run, stems in zip(runs, found, strict=True)]
+    return list(chain.from_iterable(found))  # type: ignore[arg-type]
 
 
 def squashed(text: str) -> str:
     """Letters and digits only, lower case: the form in which two spellings of one name are equal."""
+    if text.isascii():
+        return _NOT_ALNUM.sub("", text).lower()
     return "".join(words(text))
 
 
