@@ -40,6 +40,7 @@ from codebuddy_mcp_tools.tools.content import Rendered, render
 from codebuddy_mcp_tools.tools.envelope import enclose
 from codebuddy_mcp_tools.tools.grants import granted_calls
 from codebuddy_mcp_tools.tools.limits import Limited, OutputLimits
+from codebuddy_mcp_tools.tools.logs import logs_during
 from codebuddy_mcp_tools.tools.progress import progress_of
 from codebuddy_mcp_tools.types import CallResult, Effect, Outcome, ToolInfo
 
@@ -209,14 +210,15 @@ class CallPath:
     def _sender(self, call: Call) -> Sender:
         async def send(info: ToolInfo, arguments: Mapping[str, Any], headers: Mapping[str, str] | None) -> CallResult:
             call.was_sent = True
-            return await self._service.call(
-                info,
-                arguments,
-                headers={**(call.per_server("mcp_headers") or {}), **(headers or {})} or None,
-                meta=call.per_server("mcp_meta"),
-                on_progress=progress_of(call, self._on_progress),
-                session=self._session(call),
-            )
+            with logs_during(call, self._service):
+                return await self._service.call(
+                    info,
+                    arguments,
+                    headers={**(call.per_server("mcp_headers") or {}), **(headers or {})} or None,
+                    meta=call.per_server("mcp_meta"),
+                    on_progress=progress_of(call, self._on_progress),
+                    session=self._session(call),
+                )
 
         return send
 

@@ -31,7 +31,7 @@ def progress_of(call: Call, on_progress: Callable[..., Awaitable[None]] | None) 
 
     Without a listener no progress token is sent, and the server need not report.
     """
-    sinks = [sink for sink in (_stream_writer(), progress_sink.get()) if sink is not None]
+    sinks = sinks_of_run()
     if not sinks and on_progress is None:
         return None
     loop, context = asyncio.get_running_loop(), copy_context()  # LangGraph's writer looks up the run in the context
@@ -57,6 +57,11 @@ def progress_of(call: Call, on_progress: Callable[..., Awaitable[None]] | None) 
             loop.call_soon_threadsafe(deliver, event, context=context)
 
     return report
+
+
+def sinks_of_run() -> list[Callable[[ProgressEvent], None]]:
+    """Where events of the call that is running go: the run's custom stream, and the node's sink."""
+    return [sink for sink in (_stream_writer(), progress_sink.get()) if sink is not None]
 
 
 async def _awaited(outcome: Awaitable[None]) -> None:
