@@ -135,6 +135,18 @@ class MCPToolsMiddleware(AgentMiddleware[Any, Any, Any]):
     @hook_config(can_jump_to=["model"])
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002
         """Ask for what must be asked, or check the debts when the model wants to finish."""
+        # In a process that resumes a run, this is the first that happens: the tools may not be loaded.
+        if not self._knows([call for _, call in pending_calls(state["messages"])]):
+            self._provider.get_tools()
+        return self._settled(state)
+
+    @hook_config(can_jump_to=["model"])
+    async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        if not self._knows([call for _, call in pending_calls(state["messages"])]):
+            await self._provider.get_tools_async()
+        return self._settled(state)
+
+    def _settled(self, state: Mapping[str, Any]) -> dict[str, Any] | None:
         messages = state["messages"]
         asked, pending = last_ai_message(messages), pending_calls(messages)
         if asked is not None and pending:
