@@ -145,6 +145,7 @@ class Protocol:
 
     def _called(self, params: Mapping[str, Any]) -> dict[str, Any]:
         name = params.get("name")
-        if name in self.script.calls or any(tool.get("name") == name for page in self.pages for tool in page):
+        listed = (tool.get("name") for page in self.pages for tool in page if isinstance(tool, dict))
+        if name in self.script.calls or name in listed:
             return {"result": {"content": [{"type": "text", "text": "ok"}]}}
         return {"error": {"code": -32602, "message": f"Unknown tool: {name}"}}

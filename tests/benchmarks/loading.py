@@ -1,8 +1,7 @@
 """How long it takes from nothing to listed tools: a provider against raw SDK sessions opened at the same time.
 
-`python -m tests.benchmarks.loading [--rounds N]` prints milliseconds and ratios for 1, 5 and 20 servers over stdio
-(servers that start fast, and servers written with the SDK) and http, and what a hanging server costs those who do not
-need it.
+`python -m tests.benchmarks.loading [--rounds N] [--servers 1 5 20]` prints milliseconds and ratios over stdio (servers that
+start fast, and servers written with the SDK) and http, and what a hanging server costs those who do not need it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import Any
 
@@ -19,7 +18,6 @@ from codebuddy_mcp_tools.testing import FaultServer
 from tests.benchmarks.calls import ECHO_SERVER, session_of
 from tests.benchmarks.measure import interleaved, table, timed
 
-COUNTS = (1, 5, 20)
 SCRIPT = {"tools": [{"name": f"tool_{n}", "inputSchema": {"type": "object"}} for n in range(10)]}
 Entries = Mapping[str, Mapping[str, Any]]
 
@@ -63,10 +61,10 @@ def http(count: int) -> Iterator[Entries]:
         yield {f"s{n}": {"url": stack.enter_context(server.http())} for n in range(count)}
 
 
-async def compare(kind: Any, rounds: int) -> list[list[str]]:
+async def compare(kind: Any, rounds: int, counts: Sequence[int]) -> list[list[str]]:
     """One row for each number of servers."""
     rows = []
-    for count in COUNTS:
+    for count in counts:
         with kind(count) as entries:
             ways = {"raw": lambda e=entries: raw(e), "ours": lambda e=entries: ours(e)}
             taken = await interleaved(ways, rounds)
@@ -88,12 +86,12 @@ async def beside_a_hanging_server() -> list[list[str]]:
     return [["tools of one good server", f"{one.wall * 1e3:.0f}"], ["all tools", f"{rest.wall * 1e3:.0f}"]]
 
 
-async def main(rounds: int) -> None:
+async def main(rounds: int, counts: Sequence[int]) -> None:
     """Measure and print."""
     columns = ["servers", "raw SDK ms", "this package ms", "ratio"]
-    print(table("stdio, servers that start fast", columns, await compare(light, rounds)), "\n")
-    print(table("stdio, servers written with the SDK", columns, await compare(sdk, max(1, rounds // 3))), "\n")
-    print(table("http", columns, await compare(http, rounds)), "\n")
+    print(table("stdio, servers that start fast", columns, await compare(light, rounds, counts)), "\n")
+    print(table("stdio, servers written with the SDK", columns, await compare(sdk, max(1, rounds // 3), counts)), "\n")
+    print(table("http", columns, await compare(http, rounds, counts)), "\n")
     title = "beside a server that hangs at start (its start timeout is 2 s)"
     print(table(title, ["", "ms"], await beside_a_hanging_server()))
 
@@ -101,4 +99,6 @@ async def main(rounds: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    asyncio.run(main(parser.parse_args().rounds))
+    parser.add_argument("--servers", type=int, nargs="+", default=[1, 5, 20])
+    options = parser.parse_args()
+    asyncio.run(main(options.rounds, options.servers))

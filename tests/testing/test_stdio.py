@@ -136,6 +136,15 @@ def test_two_answers_and_answers_to_another_id_are_sent() -> None:
     assert [json.loads(line)["id"] for line in out.splitlines()] == [1, 99, None]
 
 
+def test_a_list_may_hold_what_is_no_tool() -> None:
+    with FaultServer({"tools": ["no tool", None, {"name": None}, {"name": "x"}]}) as server:
+        listed = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        out, _, code = exchange(server, listed, call("x"))
+    answers = [json.loads(line)["result"] for line in out.splitlines()]
+    assert answers[0]["tools"][:2] == ["no tool", None]
+    assert (answers[1]["content"][0]["text"], code) == ("ok", 0)
+
+
 def test_silence_is_no_answer_and_eof_ends_the_process() -> None:
     with FaultServer({"calls": {"x": [{"hang": True}, {"text": "never"}]}}) as server:
         out, _, code = exchange(server, call("x"))
