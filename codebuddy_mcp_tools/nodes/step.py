@@ -19,7 +19,7 @@ from codebuddy_mcp_tools.nodes.debts import ledger
 from codebuddy_mcp_tools.nodes.schedule import Planned, next_batch, pending_calls, positioned, results_of_turn
 from codebuddy_mcp_tools.nodes.state import value_of
 from codebuddy_mcp_tools.nodes.step_input import StepInput
-from codebuddy_mcp_tools.nodes.toolbox import Toolbox
+from codebuddy_mcp_tools.nodes.toolbox import Toolbox, identified
 from codebuddy_mcp_tools.nodes.turns import Finished, review_of, task_key, turn_key
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Step:
 
     def inner_input(self) -> Any:
         """The calls of this step, in the form that makes `ToolNode` answer as it would have answered the input."""
-        calls = [_identified(self._message.tool_calls[at]) for at in self._positions]
+        calls = [identified(self._message.tool_calls[at]) for at in self._positions]
         if self.given.kind == "messages":
             return [AIMessage("", tool_calls=calls)]
         if self.given.kind == "send":
@@ -216,10 +216,6 @@ class Step:
         chosen = {at: message for at, message in found.items() if at in self._positions}
         sent = self._toolbox.sent(self._message, self.turn.review)
         return ledger(self._message, chosen, sent=sent, redact=self._rules.provider.service.redactor.redact)
-
-
-def _identified(call: ToolCall) -> ToolCall:
-    return {**call, "id": call["id"] or "", "type": "tool_call"}
 
 
 def _is_empty(item: Any) -> bool:

@@ -19,6 +19,7 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from codebuddy_mcp_tools.errors import ConfigError
@@ -26,6 +27,7 @@ from codebuddy_mcp_tools.nodes.binding import distinct, modifiers_of
 from codebuddy_mcp_tools.nodes.calls import arun_call, run_call
 from codebuddy_mcp_tools.nodes.step import Step, StepRules
 from codebuddy_mcp_tools.nodes.step_input import StepInput, read_input
+from codebuddy_mcp_tools.nodes.turns import running_task
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.provider import ToolProvider
@@ -109,7 +111,7 @@ class MCPToolNode(Runnable[Any, Any]):
     # -- the turn ------------------------------------------------------------------------------------------------
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
-        given = read_input(input, self._messages_key)
+        given, kwargs = read_input(input, self._messages_key), _with_runtime(kwargs)
         if given.state is None:
             given = given.of_state(self._state_of(given, config, **kwargs))
         step = self._step(given, config)
@@ -125,7 +127,7 @@ class MCPToolNode(Runnable[Any, Any]):
         return step.output(output)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
-        given = read_input(input, self._messages_key)
+        given, kwargs = read_input(input, self._messages_key), _with_runtime(kwargs)
         if given.state is None:
             given = given.of_state(await self._astate_of(given, config, **kwargs))
         step = self._step(given, config)
@@ -209,6 +211,11 @@ class MCPToolNode(Runnable[Any, Any]):
         if wrap is not None:  # in a thread, so that it holds up no loop
             return lambda request: asyncio.to_thread(wrap, request, _from_thread(execute))
         return execute
+
+
+def _with_runtime(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Outside a graph `ToolNode` misses the runtime that a graph gives it; an empty one does."""
+    return kwargs if running_task() is not None else {"runtime": Runtime(), **kwargs}
 
 
 def _running() -> Step:

@@ -89,7 +89,7 @@ class Toolbox:
         """The calls at these positions, as they would run: an edited call counts as what it was edited to."""
         planned: list[Planned] = []
         for at in positions:
-            call = message.tool_calls[at]
+            call = identified(message.tool_calls[at])
             planned.append(Planned(at, call, self.find(edited(call, review.get(at))).read_only))
         return planned
 
@@ -147,6 +147,13 @@ class Toolbox:
         """The answer to a call of a tool that does not exist, with what comes near."""
         line = self._catalog.unknown(clean_line(name, _MAX_NAME), self._catalog.resolve(name))
         return answered(planned, f"Error: {line}", None)
+
+
+def identified(call: ToolCall) -> ToolCall:
+    """The call with an id that is a text: tools cannot answer one without."""
+    return (
+        call if call["id"] is not None and call.get("type") else {**call, "id": call["id"] or "", "type": "tool_call"}
+    )
 
 
 def edited(call: ToolCall, decision: Decision | None) -> ToolCall:
