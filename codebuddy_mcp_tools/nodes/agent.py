@@ -18,7 +18,7 @@ from langgraph.graph import END, START, StateGraph
 
 from codebuddy_mcp_tools.nodes.binding import context_window_of, make_model_node, named_model
 from codebuddy_mcp_tools.nodes.gate import CompletionGate, is_reprompt
-from codebuddy_mcp_tools.nodes.schedule import pending_calls
+from codebuddy_mcp_tools.nodes.schedule import pending_calls, results_of_turn
 from codebuddy_mcp_tools.nodes.state import MCPAgentState, value_of
 from codebuddy_mcp_tools.nodes.tool_node import MCPToolNode
 
@@ -80,15 +80,23 @@ def build_mcp_agent(
     tool_node = MCPToolNode(
         provider, tools=tools, batch="next", stop_on_error=stop_on_error, context_window=context_window_of(model)
     )
+    direct = frozenset(tool.name for tool in (*tools, *provider.core_tools) if tool.return_direct)
+
+    def after_tools(state: Any) -> str:
+        """As `route_after_tools`; a turn of nothing but tools that return directly ends the run."""
+        results = results_of_turn(_messages(state))
+        is_direct = bool(results) and all(message.name in direct for message in results)
+        route = route_after_tools(state)
+        return "gate" if route == "model" and is_direct else route
+
+    last = "gate" if gate else END
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(MCPAgentState)
     graph.add_node("model", make_model_node(model, provider, tools=tools, system_prompt=system_prompt))
     graph.add_node("tools", tool_node)
     graph.add_edge(START, "model")
-    graph.add_conditional_edges("tools", route_after_tools, ["tools", "model"])
+    graph.add_conditional_edges("model", route_after_model, {"tools": "tools", "model": "model", "gate": last})
+    graph.add_conditional_edges("tools", after_tools, {"tools": "tools", "model": "model", "gate": last})
     if gate:
         graph.add_node("gate", CompletionGate(provider))
-        graph.add_conditional_edges("model", route_after_model, ["tools", "model", "gate"])
         graph.add_conditional_edges("gate", route_after_gate, ["model", END])
-    else:
-        graph.add_conditional_edges("model", route_after_model, {"tools": "tools", "model": "model", "gate": END})
     return graph
