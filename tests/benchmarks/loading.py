@@ -1,7 +1,7 @@
 """How long it takes from nothing to listed tools: a provider against raw SDK sessions opened at the same time.
 
-`python -m tests.benchmarks.loading [--rounds N] [--servers 1 5 20]` prints milliseconds and ratios over stdio (servers that
-start fast, and servers written with the SDK) and http, and what a hanging server costs those who do not need it.
+`python -m tests.benchmarks.loading [--rounds N] [--servers 1 5 20]` prints milliseconds and ratios over stdio (servers
+that start fast, and servers written with the SDK) and http, and what a hanging server costs those who do not need it.
 """
 
 from __future__ import annotations
