@@ -8,37 +8,50 @@ Importing starts no server: the first run does. The provider outlives every grap
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from codebuddy_mcp_tools import Settings, ToolProvider
+from codebuddy_mcp_tools import Settings, ToolProvider, load_settings
 from codebuddy_mcp_tools.demo.run import SYSTEM_PROMPT, own_servers
+from codebuddy_mcp_tools.demo.scripted import ScriptedChatModel
 from codebuddy_mcp_tools.demo.story import scripted_model
 
 __all__ = ["SYSTEM_PROMPT", "chat_model", "provider"]
 
 
+_AFTERWORD = "My script ends here. Set MCP_AGENT_MODEL (provider:name) to talk with a model."
+
+
 def chat_model() -> BaseChatModel:
-    """The model of `MCP_AGENT_MODEL`, or the scripted one."""
+    """The model of `MCP_AGENT_MODEL`, or the scripted one, which has one story to tell and then says so."""
     name = os.environ.get("MCP_AGENT_MODEL")
     if not name:
-        return scripted_model()
+        return ScriptedChatModel(turns=[*scripted_model().turns, *[_AFTERWORD] * 100])
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - an extra
 
     return init_chat_model(name)
 
 
 @cache
-def provider(permission_mode: str = "autonomous") -> ToolProvider:
-    """The process's provider for one permission mode."""
-    settings: Any = {"permissionMode": permission_mode}
+def provider(permission_mode: str | None = None) -> ToolProvider:
+    """The process's provider for one permission mode; without one, that of the settings, or `autonomous`."""
     workspace = os.environ.get("MCP_AGENT_WORKSPACE")
+    settings = load_settings(workspace) if workspace else Settings()
+    if permission_mode is not None:
+        settings = settings.model_copy(update={"permission_mode": permission_mode})
     if workspace:
-        return ToolProvider(workspace=workspace)
+        return ToolProvider(workspace=workspace, settings=settings)
+    return ToolProvider(own_servers(_folder()), settings=settings)
+
+
+def _folder() -> Path:
+    """Where the package's own server keeps its task list, until the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="mcp-agent-"))
-    return ToolProvider(own_servers(folder), settings=Settings.model_validate(settings))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
