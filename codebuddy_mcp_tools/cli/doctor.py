@@ -19,6 +19,7 @@ from codebuddy_mcp_tools.cli.session import Session, session_of
 from codebuddy_mcp_tools.config import ServerEntry, placeholders
 from codebuddy_mcp_tools.config.files import first_existing, read_document
 from codebuddy_mcp_tools.config.models import StdioServer
+from codebuddy_mcp_tools.policy import report_shadowing
 from codebuddy_mcp_tools.types import Diagnostic, ServerStatus
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ def _ask(session: Session) -> tuple[list[ServerStatus], list[Diagnostic], dict[s
     with status.provider_of(session) as provider:
         status.load(provider)
         infos = [tool.info for tool in provider.tools_now() if hasattr(tool, "info")]
-        return provider.status(), provider.permissions.lint(infos), _cost(provider)
+        core = [tool.name for tool in (*provider.core_tools, *provider.catalog.tools())]
+        shadowing = report_shadowing(infos, servers=provider.service.names, core_tools=core)
+        return provider.status(), [*provider.permissions.lint(infos), *shadowing], _cost(provider)
 
 
 def _cost(provider: ToolProvider) -> dict[str, int]:

@@ -90,6 +90,7 @@ class NameTable:
         self._visible = _assign(dict.fromkeys(pairs), frozenset(reserved))
         self._pairs = {name: pair for pair, name in self._visible.items()}
         self._spellings: dict[str, set[Pair]] | None = None
+        self._grams: list[tuple[str, frozenset[str], frozenset[str]]] | None = None
 
     def __len__(self) -> int:
         return len(self._visible)
@@ -138,11 +139,14 @@ class NameTable:
 
     def _near(self, text: str) -> tuple[str, ...]:
         wanted = _trigrams(normal(text).removeprefix(PREFIX))
+        if self._grams is None:
+            self._grams = [
+                (name, _trigrams(normal(tool)), _trigrams(normal(f"{server}_{tool}")))
+                for (server, tool), name in self._visible.items()
+            ]
         scored = []
-        for (server, tool), name in self._visible.items():
-            score = max(
-                _likeness(wanted, _trigrams(normal(tool))), _likeness(wanted, _trigrams(normal(f"{server}_{tool}")))
-            )
+        for name, own, full in self._grams:
+            score = max(_likeness(wanted, own), _likeness(wanted, full))
             if score >= 0.3:
                 scored.append((-score, name))
         return tuple(name for _, name in sorted(scored)[:5])

@@ -99,7 +99,7 @@ class ConfiguredServer:
         """Why it is not admitted, and what to do; `None` when it is."""
         self.clients: dict[str, MCPClient] = {}
         self.listing: ToolListing | None = None
-        self._listed: frozenset[str] = frozenset()
+        self._listed: dict[str, ToolInfo] = {}
         self.held_back: frozenset[str] = frozenset()
         """Tools whose definition changed after approval, under the `block` policy."""
         self.warnings: tuple[str, ...] = ()
@@ -137,7 +137,8 @@ class ConfiguredServer:
         """Take a new list; `False` when it is the one that is here already."""
         if listing is self.listing:
             return False
-        self.listing, self._listed = listing, frozenset(tool.name for tool in listing.tools)
+        self.listing = listing
+        self._listed = {tool.name: tool for tool in reversed(listing.tools)}  # of a name listed twice, the first
         return True
 
     def check_pins(self, pins: ToolPins, *, blocks: bool) -> tuple[str, ...]:
@@ -169,6 +170,10 @@ class ConfiguredServer:
     def info(self) -> ServerInfo | None:
         """What the server said of itself, once a session was open."""
         return self.client.snapshot().server_info if self.client else None
+
+    def definition(self, tool: str) -> ToolInfo | None:
+        """The tool as the newest list has it: permission, order and retry go by that, not by what it once was."""
+        return self._listed.get(tool)
 
     def offers(self, tool: str) -> bool:
         """Whether a call of this tool makes sense now; unknown before the first list, so `True`."""
@@ -205,7 +210,7 @@ class ConfiguredServer:
         return replace(
             status,
             state=snapshot.state,
-            message=self.reason or (None if connected else self.problem or snapshot.last_error or self._waiting()),
+            message=self.reason or self.problem or (None if connected else snapshot.last_error) or self._waiting(),
             last_error=snapshot.last_error or self.problem,
             last_error_at=snapshot.last_error_at or self.problem_at,
             attempts=snapshot.attempts,
@@ -218,7 +223,7 @@ class ConfiguredServer:
         )
 
     def _waiting(self) -> str | None:
-        return f"{self.name}: still connecting" if self.loading.is_running else None
+        return f"{self.name}: still waiting for its tools" if self.loading.is_running else None
 
     def _warnings(self) -> tuple[str, ...]:
         of_list = self.listing.problems if self.listing else ()

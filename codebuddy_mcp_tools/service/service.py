@@ -91,6 +91,9 @@ class MCPService:
 
     def _adopt(self, configuration: Configuration) -> None:
         self.configuration = configuration
+        for diagnostic in configuration.diagnostics:
+            if diagnostic.severity == "error":
+                logger.warning("%s", diagnostic)
         self.settings = configuration.settings
         self.approvals = ServerApprovals(self.state_dir, configuration.workspace)
         self.pins = ToolPins(self.state_dir, configuration.workspace)
@@ -144,6 +147,11 @@ class MCPService:
         except KeyError:
             known = ", ".join(self._servers) or "none"
             raise UnknownServerError(f"no server is named {name!r}; configured: {known}", server=name) from None
+
+    def current(self, tool: ToolInfo) -> ToolInfo:
+        """The tool's newest definition; the given one when its server or its name is gone."""
+        server = self._servers.get(tool.server)
+        return (server.definition(tool.name) if server is not None else None) or tool
 
     def subscribe(self, listener: Callable[[ClientEvent], None]) -> Callable[[], None]:
         """Call `listener` for every event of every server, on the owner loop; returns what ends that."""
@@ -320,7 +328,7 @@ class MCPService:
             tool.name,
             arguments,
             timeout=server.call_timeout(tool.name),
-            replayable=may_replay(tool),
+            replayable=may_replay(tool) and may_replay(self.current(tool)),
             headers=headers,
             meta=meta,
             on_progress=on_progress,

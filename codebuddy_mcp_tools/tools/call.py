@@ -76,13 +76,11 @@ class Call:
     call_id: str | None
     config: RunnableConfig
     effect: Effect
+    info: ToolInfo
+    """The tool's newest definition: it may have changed since the tool object was made."""
     decision: Decision | None = None
     duration_ms: float = 0.0
     was_sent: bool = False
-
-    @property
-    def info(self) -> ToolInfo:
-        return self.tool.info
 
     def configured(self, key: str) -> Any:
         """A value of the run's `configurable`."""
@@ -132,6 +130,8 @@ class CallPath:
         self._on_progress = on_progress
         self._thread_sessions = thread_sessions
         self._schema_of = schema_of
+        self.has_saved = False
+        """Whether a result of this run of the program was saved, so that the tool that reads it should be offered."""
 
     def decide(self, tool: ToolInfo) -> Decision:
         """What the permission rules say of a tool now."""
@@ -147,7 +147,8 @@ class CallPath:
         self, tool: MCPTool, arguments: Mapping[str, Any], call_id: str | None, config: RunnableConfig
     ) -> Reply:
         """Take one call there and back. Raises nothing but cancellation and LangGraph's control flow."""
-        call = Call(tool, arguments, call_id, config, effect_of(tool.info))
+        info = self._service.current(tool.info)
+        call = Call(tool, arguments, call_id, config, effect_of(info), info)
         try:
             reply = await self._run(call)
         except asyncio.CancelledError:
@@ -263,7 +264,9 @@ class CallPath:
             session_id=None if thread is None else str(thread),
         )
         # A long result may go to the disk, which must not hold up the loop.
-        return apply() if len(rendered.text) < LONG_TEXT else await asyncio.to_thread(apply)
+        limited = apply() if len(rendered.text) < LONG_TEXT else await asyncio.to_thread(apply)
+        self.has_saved = self.has_saved or limited.saved_to is not None
+        return limited
 
     def _artifact(self, call: Call, outcome: Outcome) -> dict[str, Any]:
         return {

@@ -37,9 +37,13 @@ class SearchHit:
         return self._explain()
 
 
+MAX_SELECTED = 50
+"""Names that one `select:` may hold; what comes after is not looked at."""
+
+
 def selected_names(query: str) -> list[str] | None:
-    """The names in `select:A,B`; `None` for any other query."""
+    """The names in `select:A,B`, at most `MAX_SELECTED`; `None` for any other query."""
     head, colon, names = query.strip().partition(":")
     if not colon or head.strip().casefold() != "select":
         return None
-    return [name.strip() for name in names.split(",") if name.strip()]
+    return [name.strip() for name in names.split(",", MAX_SELECTED)[:MAX_SELECTED] if name.strip()]

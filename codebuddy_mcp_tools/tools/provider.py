@@ -168,7 +168,7 @@ class ToolProvider:
     @property
     def core_tools(self) -> tuple[BaseTool, ...]:
         """The tools given as `core_tools` and, once a long result has been saved, the tool that reads it."""
-        return (*self._core_tools, *(self.readers if self._spill is not None and self._spill.has_results() else ()))
+        return (*self._core_tools, *(self.readers if self._path.has_saved else ()))
 
     @property
     def readers(self) -> tuple[BaseTool, ...]:
@@ -308,9 +308,6 @@ class ToolProvider:
     async def _reload(self, configuration: Configuration) -> None:
         """Reconnect what a changed configuration concerns, keep the rest."""
         changed = await self._service.reconfigure(configuration)
-        for diagnostic in configuration.diagnostics:
-            if diagnostic.severity == "error":
-                logger.warning("%s", diagnostic)
         if changed:
             logger.info("configuration changed; concerned: %s", ", ".join(changed))
             await self.get_tools_async()
