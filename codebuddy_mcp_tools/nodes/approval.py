@@ -19,6 +19,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import get_runtime
@@ -26,7 +27,7 @@ from langgraph.types import interrupt
 
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.nodes.schedule import Planned
-from codebuddy_mcp_tools.policy import clean_line
+from codebuddy_mcp_tools.policy import PermissionPolicy, clean_line
 from codebuddy_mcp_tools.tools.tool import MCPTool
 from codebuddy_mcp_tools.types import Outcome
 
@@ -61,7 +62,7 @@ def ask(questions: Sequence[Question]) -> dict[int, Decision]:
         GraphInterrupt: LangGraph's own, to pause the run.
     """
     if not can_wait():
-        raise ConfigError(_NO_CHECKPOINTER.format(names=_named(q.tool for q in questions)))
+        raise ConfigError(_NO_CHECKPOINTER.format(names=_named(q.tool.name for q in questions)))
     problem: str | None = None
     while True:
         decisions = read_answer(interrupt(request(questions, problem)), questions)
@@ -210,14 +211,26 @@ def asks_by_interrupt(provider: ToolProvider, allowed: Iterable[str] = ()) -> bo
         return True
     if provider.approval_handler is not None:
         return False
-    free = frozenset(allowed)
-    asking = [tool for tool in provider.catalog if tool.name not in free and tool.decision().effect == "ask"]
+    asking = _asking(provider) - frozenset(allowed)
     if asking:
-        raise ConfigError(_NO_CHECKPOINTER.format(names=_named(asking)))
+        raise ConfigError(_NO_CHECKPOINTER.format(names=_named(sorted(asking))))
     return True
 
 
-def _named(tools: Iterable[MCPTool]) -> str:
-    names = list(dict.fromkeys(tool.name for tool in tools))
+_known: WeakKeyDictionary[PermissionPolicy, tuple[int, frozenset[str]]] = WeakKeyDictionary()
+
+
+def _asking(provider: ToolProvider) -> frozenset[str]:
+    """Visible names of the tools that a rule wants asked about; worked out once for each set of rules and tools."""
+    rules, generation = provider.permissions, provider.catalog.generation
+    known = _known.get(rules)
+    if known is None or known[0] != generation:
+        names = frozenset(tool.name for tool in provider.catalog if tool.decision().effect == "ask")
+        known = _known[rules] = (generation, names)
+    return known[1]
+
+
+def _named(names: Iterable[str]) -> str:
+    names = list(dict.fromkeys(names))
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return ", ".join(names[:_MAX_NAMED]) + more
