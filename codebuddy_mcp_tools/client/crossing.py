@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
-class _Crossing(Generic[T]):
+class _Crossing(ABC, Generic[T]):
     """One piece of work on its way to the owner loop and back. Fields are set on the owner loop only."""
 
     def __init__(self, owner: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T]) -> None:
@@ -39,8 +40,9 @@ class _Crossing(Generic[T]):
         self._task = self._owner.create_task(self._coro, context=self._context)
         self._task.add_done_callback(self._return)
 
+    @abstractmethod
     def _return(self, task: asyncio.Task[T]) -> None:
-        raise NotImplementedError
+        """Take the result back to the caller; runs on the owner loop."""
 
     def _abandon(self) -> None:
         self._abandoned = True

@@ -6,6 +6,7 @@ from typing import Any
 
 from codebuddy_mcp_tools.client.sdk import PROTOCOL_VERSIONS
 from codebuddy_mcp_tools.client.transport import ChannelError, TransportFault
+from codebuddy_mcp_tools.policy.text import clean_line
 from codebuddy_mcp_tools.types import JSON, ServerInfo
 
 
@@ -26,9 +27,10 @@ def read_server_info(result: JSON) -> ServerInfo:
     instructions = result.get("instructions")
     facts: dict[str, Any] = said if isinstance(said, dict) else {}
     return ServerInfo(
-        name=str(facts.get("name", "")),
-        version=str(facts.get("version", "")),
-        title=facts["title"] if isinstance(facts.get("title"), str) else None,
+        # Shown in terminals and logs: one line each, without escapes.
+        name=clean_line(str(facts.get("name", "")), 100),
+        version=clean_line(str(facts.get("version", "")), 100),
+        title=clean_line(facts["title"], 200) if isinstance(facts.get("title"), str) else None,
         protocol_version=version,
         capabilities=capabilities if isinstance(capabilities, dict) else {},
         instructions=instructions if isinstance(instructions, str) else None,

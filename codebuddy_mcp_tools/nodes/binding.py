@@ -105,21 +105,24 @@ def make_model_node(
     def call_model(state: Any, config: RunnableConfig) -> dict[str, Any]:
         provider.get_tools()
         runnable, messages = prepared(state, config)
-        return {messages_key: answer_of(runnable.invoke(messages, config))}
+        return {messages_key: answer_of(runnable.invoke(messages, config), messages)}
 
     async def acall_model(state: Any, config: RunnableConfig) -> dict[str, Any]:
         await provider.get_tools_async()
         runnable, messages = prepared(state, config)
-        return {messages_key: answer_of(await runnable.ainvoke(messages, config))}
+        return {messages_key: answer_of(await runnable.ainvoke(messages, config), messages)}
 
     return RunnableLambda(call_model, acall_model, name="model")
 
 
-def answer_of(message: AnyMessage) -> list[AnyMessage]:
+def answer_of(message: AnyMessage, before: Sequence[AnyMessage] = ()) -> list[AnyMessage]:
     """What the model said, and an answer to every call that cannot be run because it is not JSON.
 
-    A call without an id gets one: nothing could answer it otherwise.
+    A call without an id gets one: nothing could answer it otherwise. A message whose id an earlier one has gets a new
+    one: it would take that one's place in the state, and the turn would look as if nothing had been said.
     """
+    if message.id is not None and any(message.id == getattr(earlier, "id", None) for earlier in before):
+        message = message.model_copy(update={"id": None})
     if not isinstance(message, AIMessage):
         return [message]
     if any(not call["id"] for call in message.tool_calls):

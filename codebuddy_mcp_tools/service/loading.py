@@ -1,7 +1,8 @@
 """Waiting for one server's tool list: shared by all callers, and never longer than it helps.
 
 The first load waits until the list is there, until the first attempt to connect has failed, or until the server's start
-timeout; later attempts go on behind. Nobody waits again for a server that is known to be down.
+timeout; later attempts go on behind. Nobody waits again for a server that is known to be down, or for a load that has
+taken too long already.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class Loading:
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[None] | None = None
+        self._given_up: asyncio.Task[None] | None = None
+        """The load that callers have waited for long enough."""
 
     @property
     def is_running(self) -> bool:
@@ -48,8 +51,12 @@ class Loading:
             start_timeout: seconds the server has to start.
         """
         task, failed = self._begun(fetch)
+        if task is self._given_up:
+            return
         patience = start_timeout + max(WAIT_SHARE * start_timeout, WAIT_SECONDS)
-        await asyncio.wait({task, failed}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        settled, _ = await asyncio.wait({task, failed}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        if not settled:
+            self._given_up = task
 
     def begin(self, fetch: Fetch) -> None:
         """Join or begin without waiting."""

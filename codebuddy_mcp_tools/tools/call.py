@@ -346,6 +346,10 @@ def is_control_flow(error: BaseException) -> bool:
     return errors is not None and isinstance(error, errors.GraphBubbleUp)
 
 
+def _is_http_status(data: Any) -> bool:
+    return isinstance(data, Mapping) and "http_status" in data
+
+
 def _next_step(error: MCPToolsError, effect: Effect) -> tuple[Outcome, str]:
     """How a failed call counts, and the sentence that tells the model what to do."""
     unknown = (
@@ -354,6 +358,9 @@ def _next_step(error: MCPToolsError, effect: Effect) -> tuple[Outcome, str]:
     match error:
         case ConnectionLostError(sent=True) | CallTimeoutError():
             return Outcome.UNKNOWN, unknown if effect is Effect.WRITE else "No answer came. You may call it again."
+        case ProtocolError(ran=True) if _is_http_status(error.data):
+            # Somebody on the way answered instead of the server: nobody knows how far the call had come.
+            return Outcome.UNKNOWN, unknown if effect is Effect.WRITE else "It may have run. You may call it again."
         case ProtocolError(ran=True):
             return Outcome.UNKNOWN if effect is Effect.WRITE else Outcome.TOOL_ERROR, (
                 "The server sent an invalid result; the call has run, so do not repeat it to correct arguments."

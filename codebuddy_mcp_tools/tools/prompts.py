@@ -21,7 +21,7 @@ from codebuddy_mcp_tools.types import CallResult, PromptInfo, PromptMessage, Sla
 def slash_command(prompt: PromptInfo) -> SlashCommand:
     """The command of one prompt; its texts are cleaned."""
     return SlashCommand(
-        name=f"/{prompt.server}:{prompt.name}",
+        name=f"/{prompt.server}:{clean_line(prompt.name, 100)}",
         server=prompt.server,
         prompt=prompt.name,
         description=clean_description(prompt.description or prompt.title or ""),

@@ -6,7 +6,7 @@ import json
 from typing import Annotated
 
 import pytest
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId
 from langchain_core.tools import tool as make_tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -232,3 +232,13 @@ async def test_the_gate_reads_the_conversation_where_the_state_keeps_no_account(
             state = await graph.compile().ainvoke(GO)
     assert 'mcp__s__write {"n": 5}' in users(state)[1].content
     assert [m.tool_call_id for m in answers(state)] == ["1", "2"]
+
+
+async def test_a_model_that_repeats_a_message_id_is_sent_back_once_and_the_run_ends(tmp_path):
+    same = AIMessage("done", id="always-this-one")
+    with FaultServer({"tools": TOOLS}) as server:
+        async with provider_of(server, tmp_path) as provider:
+            agent = build_mcp_agent(model(turn(call("write", "1")), same, same), provider).compile()
+            state = await agent.ainvoke(GO)
+    assert [m.content for m in state["messages"] if isinstance(m, AIMessage)] == ["", "done", "done"]
+    assert state["gate_reprompts"] == 1

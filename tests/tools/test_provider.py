@@ -263,3 +263,14 @@ async def test_resources_are_blobs_that_name_their_server(tmp_path):
     assert (resource.name, resource.size) == ("row 1", 12)
     assert blob.as_string() == '{"a": 1}'
     assert blob.metadata["serverName"] == "s"
+
+
+async def test_nobody_waits_twice_for_a_server_that_hangs_on_its_list(tmp_path):
+    with FaultServer({"on": {"tools/list": [{"hang": True}]}}) as silent:
+        servers = {"silent": silent.stdio_config(timeout=2_000)}
+        async with ToolProvider(servers, state_dir=tmp_path) as provider:
+            assert await provider.get_tools_async() == []
+            [status] = provider.status()
+            assert "silent" in status.message
+            async with asyncio.timeout(1.5):  # less than the start timeout: the second call does not wait for it
+                assert await provider.get_tools_async() == []

@@ -287,3 +287,24 @@ async def test_headers_and_meta_of_a_run_reach_its_calls(tmp_path):
             [t] = await provider.get_tools_async()
             await t.ainvoke({}, {"configurable": {"mcp_meta": {"s": {"tenant": "a"}}}})
             assert server.calls()[0]["meta"]["tenant"] == "a"
+
+
+@pytest.mark.parametrize("status", [500, 503, 400])
+async def test_an_http_failure_of_a_write_is_an_unknown_outcome_and_not_told_as_a_call_that_ran(status, tmp_path):
+    script = {"tools": [tool("t")], "calls": {"t": [{"status": status}]}}
+    with FaultServer(script) as server:
+        async with server.http() as url, ToolProvider({"s": {"url": url}}, state_dir=tmp_path) as provider:
+            [t] = await provider.get_tools_async()
+            message = await t.ainvoke(call(t.name, {}))
+            assert len(server.calls()) == 1
+    assert message.artifact["outcome"] == "unknown"
+    assert "may have run" in message.content
+    assert "the call has run" not in message.content
+
+
+async def test_what_a_server_calls_itself_is_one_line_without_escapes(tmp_path):
+    with FaultServer({"name": "srv\n\nfake\x1b[31m", "tools": [tool("t")]}) as server:
+        async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
+            await provider.get_tools_async()
+            [status] = provider.status()
+    assert status.server_info.name == "srv fake"
