@@ -1,7 +1,7 @@
 """The client under test of the official MCP conformance suite: `python -m tests.conformance.client SERVER-URL`.
 
 The suite starts a server for one scenario, names the scenario in `MCP_CONFORMANCE_SCENARIO`, and judges what the server
-sees. Everything here goes through `MCPClient`; the only thing of its own is a browser without a person.
+sees. Everything here goes through `MCPService`; the only thing of its own is a browser without a person.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from codebuddy_mcp_tools.client.login import LoginPrompt, interactive_opener
 from codebuddy_mcp_tools.client.loop import OwnerLoop
 from codebuddy_mcp_tools.client.transport import ConnectionSpec
 from codebuddy_mcp_tools.client.values import ServerHandlers
+from codebuddy_mcp_tools.config import Settings, load_configuration
 from codebuddy_mcp_tools.config.models import HttpServer, OAuthConfig
 from codebuddy_mcp_tools.policy.outbound import OutboundRules
 from codebuddy_mcp_tools.policy.secrets import Redactor
+from codebuddy_mcp_tools.service import MCPService
 from codebuddy_mcp_tools.types import ToolInfo
 
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
@@ -66,18 +68,23 @@ async def run(url: str, tokens: Path) -> None:
         tokens_dir=tokens,
     )
     redactor = Redactor()
+    handlers = ServerHandlers(elicitation=fill_in_defaults)
     prompt = LoginPrompt(show=sys.stderr.write, open_browser=browser, patience=20.0)
+    configuration = load_configuration({spec.name: spec.config}, settings=Settings())
     async with interactive_opener(spec, prompt, redactor=redactor) as (opener, _):
-        client = MCPClient(
-            spec, redactor=redactor, opener=opener, handlers=ServerHandlers(elicitation=fill_in_defaults)
+        service = MCPService(
+            configuration,
+            state_dir=tokens,
+            make_client=lambda given: MCPClient(given, redactor=redactor, opener=opener, handlers=handlers),
         )
         try:
-            tools = (await client.list_tools()).tools
+            await service.list_tools()
+            tools = service.server(spec.name).exposed_tools()
             for tool in tools:
-                result = await client.call_tool(tool.name, arguments_for(tool, tools))
+                result = await service.call(tool, arguments_for(tool, tools))
                 print(tool.name, list(result.content))
         finally:
-            await client.aclose()
+            await service.aclose()
 
 
 def main() -> None:
