@@ -72,13 +72,3 @@ def cli(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandL
     workspace.mkdir()
     monkeypatch.chdir(workspace)
     return CommandLine(home, workspace)
-
-
-@pytest.fixture(autouse=True)
-def logging_as_it_was() -> Iterator[None]:
-    """The command line sets up logging for its own process; a test must not leave that to the tests after it."""
-    logger = logging.getLogger("codebuddy_mcp_tools")
-    level, handlers = logger.level, list(logger.handlers)
-    yield
-    logger.setLevel(level)
-    logger.handlers[:] = handlers
