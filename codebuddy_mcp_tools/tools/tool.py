@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from langchain_core.callbacks import AsyncCallbackManager
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
@@ -24,6 +25,7 @@ from codebuddy_mcp_tools.types import ToolInfo
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.call import CallPath, Reply
+
 
 class _AnyArguments(BaseModel):
     """Stands for the arguments of any MCP tool where LangChain wants a model class; the real check is ours.
@@ -96,8 +98,28 @@ class MCPTool(KnowsItsCall, StructuredTool):
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> Any:
-        # StructuredTool would run `invoke` in a thread, because there is no `coroutine` function here.
-        return await BaseTool.ainvoke(self, input, config, **kwargs)
+        call = _plain_call(input)
+        if call is None or kwargs or self.handle_tool_error is not True:
+            # Not StructuredTool's: it would run `invoke` in a thread, because there is no `coroutine` function here.
+            return await BaseTool.ainvoke(self, input, config, **kwargs)
+        config = ensure_config(config)
+        if self._is_watched(config):
+            return await BaseTool.ainvoke(self, input, config)
+        # Nobody listens to the callbacks of this run: LangChain's way round them would cost as much as the call itself.
+        arguments, running = call
+        token = call_id.set(running)
+        try:
+            content, artifact = self._answer(await self._path.call(self, arguments, running, config))
+        finally:
+            call_id.reset(token)
+        if running is None or not isinstance(content, str | list):
+            return content
+        return ToolMessage(content=content, artifact=artifact, tool_call_id=running, name=self.name)
+
+    def _is_watched(self, config: RunnableConfig) -> bool:
+        """Whether a tracer or a callback handler of anybody's wants to hear of this call."""
+        manager = AsyncCallbackManager.configure(config.get("callbacks"), self.callbacks, self.verbose)
+        return bool(manager.handlers)
 
     # LangChain looks for parameters named `config` and `run_manager`: with none but `**arguments`, an argument of that
     # name reaches the server. The `/` frees `self`. Unannotated, since annotations are resolved at every call.
@@ -126,6 +148,16 @@ class MCPTool(KnowsItsCall, StructuredTool):
             content=reply.content, artifact=reply.artifact, tool_call_id=running, name=self.name, status="error"
         )
         return message, None
+
+
+def _plain_call(given: str | dict[str, Any] | ToolCall) -> tuple[dict[str, Any], str | None] | None:
+    """Arguments and call id of a tool call or of bare arguments; `None` for what LangChain must judge."""
+    if not isinstance(given, dict):
+        return None
+    if given.get("type") != "tool_call":
+        return dict(given), None
+    arguments = given.get("args")
+    return (dict(arguments), given["id"]) if isinstance(arguments, dict) and "id" in given else None
 
 
 def is_mcp_tool(tool: object) -> bool:

@@ -308,3 +308,44 @@ async def test_what_a_server_calls_itself_is_one_line_without_escapes(tmp_path):
             await provider.get_tools_async()
             [status] = provider.status()
     assert status.server_info.name == "srv fake"
+
+
+async def test_callbacks_hear_of_a_call_when_somebody_listens_and_the_answer_is_the_same(tmp_path):
+    from langchain_core.callbacks import AsyncCallbackHandler  # noqa: PLC0415
+
+    class Listener(AsyncCallbackHandler):
+        heard: list[str]
+
+        def __init__(self) -> None:
+            self.heard = []
+
+        async def on_tool_start(self, *args: Any, **kwargs: Any) -> None:
+            self.heard.append("start")
+
+        async def on_tool_end(self, *args: Any, **kwargs: Any) -> None:
+            self.heard.append("end")
+
+    listener = Listener()
+    script = {
+        "tools": [tool("t")],
+        "calls": {"t": [[{"text": "a"}], [{"text": "a"}], [{"text": "b", "is_error": True}]]},
+    }
+    with FaultServer(script) as server:
+        async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
+            [t] = await provider.get_tools_async()
+            heard = await t.ainvoke(call(t.name, {}), {"callbacks": [listener]})
+            alone = await t.ainvoke(call(t.name, {}))
+            failed = await t.ainvoke(call(t.name, {}))
+    assert listener.heard == ["start", "end"]
+    assert (heard.content, heard.status, heard.name) == (alone.content, alone.status, alone.name)
+    assert set(heard.artifact) == set(alone.artifact)
+    assert failed.status == "error"
+
+
+async def test_an_error_handler_of_the_users_own_is_asked(tmp_path):
+    script = {"tools": [tool("t")], "calls": {"t": [{"text": "no", "is_error": True}]}}
+    with FaultServer(script) as server:
+        async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
+            [t] = await provider.get_tools_async()
+            t.handle_tool_error = "ask a person"
+            assert await t.ainvoke({}) == "ask a person"
