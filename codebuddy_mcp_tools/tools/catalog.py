@@ -68,6 +68,7 @@ class ToolCatalog:
         self._tokens: dict[str, tuple[int, int]] = {}
         self._levels: dict[tuple[int, tuple[str, ...]], dict[str, Exposure]] = {}
         self._names: NameTable | None = None
+        self._by_pair: dict[tuple[str, str], MCPTool] = {}
         self._window = DEFAULT_CONTEXT_WINDOW
         self._generation = 0
 
@@ -230,9 +231,10 @@ class ToolCatalog:
         found = self._tools.get(text.strip())
         if found is not None:
             return Resolution(found)
-        by_pair = {(tool.info.server, tool.info.name): tool for tool in self._tools.values()}
         if self._names is None:
-            self._names = NameTable(by_pair, self._reserved)
+            self._by_pair = {(tool.info.server, tool.info.name): tool for tool in self._tools.values()}
+            self._names = NameTable(self._by_pair, self._reserved)
+        by_pair = self._by_pair
         answer = self._names.resolve(text)
         if isinstance(answer, tuple):
             return Resolution(by_pair[answer])
