@@ -14,7 +14,7 @@ import typer
 
 from codebuddy_mcp_tools.cli.output import ExitCode, fail, remark, report, say
 from codebuddy_mcp_tools.cli.session import Session, session_of
-from codebuddy_mcp_tools.config import ServerEntry
+from codebuddy_mcp_tools.config import ServerEntry, choose
 from codebuddy_mcp_tools.errors import UnknownServerError
 from codebuddy_mcp_tools.policy import ToolPins
 from codebuddy_mcp_tools.policy.approvals import needs_approval
@@ -86,6 +86,16 @@ def _answer(session: Session, entry: ServerEntry, *, yes: bool, deny: bool) -> N
     state = session.admission(entry)
     if approved and state is not Admission.ADMITTED:
         remark(f'note: "{entry.name}" does not start all the same: {_why(session, entry, state)}')
+    elif approved and (winner := _winner(session, entry)) is not entry:
+        remark(f'note: the {winner.scope.value} scope has a "{entry.name}" as well; that one counts, and this does not')
+
+
+def _winner(session: Session, entry: ServerEntry) -> ServerEntry:
+    """The entry of this name that counts after the answers just given."""
+    unanswered = (Admission.PENDING, Admission.REJECTED)
+    return choose(
+        session.configuration.candidates[entry.name], lambda found: session.admission(found) not in unanswered
+    )
 
 
 def _why(session: Session, entry: ServerEntry, state: Admission) -> str:

@@ -35,19 +35,23 @@ def register(app: typer.Typer) -> None:
 def call(
     context: typer.Context,
     tool: Annotated[str, typer.Argument(help="The tool; any spelling that rules accept.")],
-    arguments: Annotated[
-        str, typer.Option("--json", metavar="ARGS", help='Arguments as a JSON object; "-" reads standard input.')
-    ] = "{}",
+    given: Annotated[
+        str | None, typer.Argument(metavar="[ARGS]", help='Arguments as a JSON object; "-" reads standard input.')
+    ] = None,
+    *,
+    option: Annotated[str | None, typer.Option("--json", metavar="ARGS", help="The same, as an option.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Answer the question of an ask rule.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Print content and artifact as JSON.")] = False,
 ) -> None:
     """Call one tool and print its result. Exit code 1: the tool failed or the call was denied."""
     session = session_of(context)
-    given = _arguments(arguments)
+    if given is not None and option is not None:
+        raise fail("the arguments are given twice; leave one out", ExitCode.USAGE)
+    arguments = _arguments(given or option or "{}")
     with provider_of(session) as provider:
         found = find_tool(session, provider, tool)
-        _permit(found, given, yes=yes)
-        message = _run(found, given)
+        _permit(found, arguments, yes=yes)
+        message = _run(found, arguments)
     if raw:
         print_json({"status": message.status, "content": message.content, "artifact": message.artifact})
     else:
@@ -60,9 +64,9 @@ def _arguments(text: str) -> Mapping[str, Any]:
     try:
         value = parse(sys.stdin.read() if text == "-" else text)
     except ConfigError as error:
-        raise fail(f"--json cannot be read: {error}", ExitCode.USAGE) from None
+        raise fail(f"the arguments cannot be read: {error}", ExitCode.USAGE) from None
     if not isinstance(value, Mapping):
-        raise fail("--json takes a JSON object", ExitCode.USAGE)
+        raise fail("the arguments must be a JSON object", ExitCode.USAGE)
     return value
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from codebuddy_mcp_tools.cli.output import as_json, print_json, print_table, remark, report, say
+from codebuddy_mcp_tools.cli.output import as_json, fail, print_json, print_table, remark, report, say
 from codebuddy_mcp_tools.cli.session import Session, session_of
 from codebuddy_mcp_tools.config import ServerEntry, display_args, display_command, display_url
 from codebuddy_mcp_tools.config.display import MASK
@@ -42,7 +42,7 @@ def list_servers(context: typer.Context, as_json_: JsonOption = False) -> None:
         return
     report(session.diagnostics)
     if not entries:
-        say("No servers are configured. Add one: codebuddy-mcp add NAME -- COMMAND [ARGS]")
+        say_none(session)
         return
     print_table(
         ("name", "scope", "type", "state", "target", "file"),
@@ -81,6 +81,17 @@ def get_server(
         for label, value in _facts(session, entry):
             say(f"{label + ':':<13}{value}")
     report(diagnostic for diagnostic in session.diagnostics if diagnostic.server == winner.name)
+
+
+def say_none(session: Session) -> None:
+    """That there is no server, and what to do about it.
+
+    Raises:
+        typer.Exit: there may be some, in a file that cannot be read.
+    """
+    if any(diagnostic.severity == "error" for diagnostic in session.diagnostics):
+        raise fail("no servers could be read; mend what is named above")
+    say("No servers are configured. Add one: codebuddy-mcp add NAME -- COMMAND [ARGS]")
 
 
 def is_winner(session: Session, entry: ServerEntry) -> bool:

@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from codebuddy_mcp_tools.cli.listing import JsonOption
-from codebuddy_mcp_tools.cli.output import ExitCode, console, print_json, print_table, remark, report, safe, say
+from codebuddy_mcp_tools.cli.listing import JsonOption, say_none
+from codebuddy_mcp_tools.cli.output import ExitCode, console, print_json, print_table, remark, report, safe
 from codebuddy_mcp_tools.cli.session import Session, session_of
 from codebuddy_mcp_tools.types import Admission, CircuitState, ClientState, ServerStatus
 
@@ -53,6 +53,8 @@ def status(
             return
         found = provider.status()
         _show(found, as_json=as_json)
+        if not found and not as_json:
+            say_none(session)
     if any(is_broken(server) for server in found):
         raise typer.Exit(ExitCode.FAILED)
 
@@ -145,7 +147,7 @@ def _show(servers: Sequence[ServerStatus], *, as_json: bool) -> None:
     if as_json:
         print_json([describe(server) for server in servers])
     elif not servers:
-        say("No servers are configured. Add one: codebuddy-mcp add NAME -- COMMAND [ARGS]")
+        return
     elif out.is_terminal:
         out.print(_picture(servers))
     else:

@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -42,6 +43,7 @@ from codebuddy_mcp_tools.types import (
     ToolListing,
 )
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -266,7 +268,12 @@ class MCPClient:
         """Read one resource. Raises as `call_tool`."""
         what = f"resource {shown(uri)}"
         result = await self._ask_once("resources/read", {"uri": uri}, what)
-        return self._read(read_resource_contents, result, what)
+        parts, left_out = self._read(read_resource_contents, result, what)
+        if left_out:
+            logger.warning(
+                "server %r, %s: %d part(s) hold neither text nor base64, left out", self.name, what, left_out
+            )
+        return parts
 
     # -- inside --------------------------------------------------------------------------------------------------
 

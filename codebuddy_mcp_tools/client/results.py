@@ -104,14 +104,16 @@ def read_prompt_messages(result: JSON) -> tuple[PromptMessage, ...]:
     return tuple(found)
 
 
-def read_resource_contents(result: JSON) -> tuple[ResourceContent, ...]:
-    """The answer to `resources/read`; parts with neither text nor readable base64 are left out.
+def read_resource_contents(result: JSON) -> tuple[tuple[ResourceContent, ...], int]:
+    """The answer to `resources/read`, and how many of its parts had neither text nor readable base64.
 
     Raises:
         ValueError: there is no list of contents in it.
     """
-    parts = (_resource_part(part) for part in _list_in(result, "contents") if isinstance(part, dict))
-    return tuple(part for part in parts if part is not None)
+    listed = _list_in(result, "contents")
+    read = (_resource_part(part) for part in listed if isinstance(part, dict))
+    parts = tuple(part for part in read if part is not None)
+    return parts, len(listed) - len(parts)
 
 
 def _list_in(result: JSON, key: str) -> list[JSON]:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from codebuddy_mcp_tools.config.document import join_pointer
 from codebuddy_mcp_tools.config.entry import parse_server
@@ -61,7 +62,18 @@ class EntryCollector:
         return {name: tuple(found) for name, found in groups.items()}
 
     def add_code(self, servers: Mapping[str, ServerConfig | Mapping[str, JSON]]) -> None:
-        for name, given in servers.items():
+        """Servers given in code; the whole content of a `.mcp.json` is taken for the servers in it.
+
+        Raises:
+            ConfigError: this is no mapping of names to servers.
+        """
+        if not isinstance(servers, Mapping):
+            raise ConfigError(
+                f"servers must be a mapping of names to servers, not {type(servers).__name__}{_hint(servers)}"
+            )
+        for name, given in _unwrapped(servers).items():
+            if not isinstance(name, str):
+                raise ConfigError(f"the name of a server must be text, not {type(name).__name__} ({name!r})")
             if isinstance(given, (StdioServer, SseServer, HttpServer)):
                 raw = given.model_dump(by_alias=True, exclude_unset=True) | {"type": given.type}
                 self._add(name, raw, Scope.CODE, None, "")
@@ -183,6 +195,18 @@ class EntryCollector:
             return diagnostic
         line, column = document.place(diagnostic.pointer)
         return replace(diagnostic, line=line, column=column)
+
+
+def _hint(given: object) -> str:
+    """What somebody who gives a file's name wants instead."""
+    is_file = isinstance(given, (str, Path))
+    return "; to read a project's .mcp.json, pass workspace=FOLDER" if is_file else ""
+
+
+def _unwrapped(servers: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What stands under the `mcpServers` of a whole file; anything else as it is."""
+    inner = servers.get("mcpServers")
+    return inner if len(servers) == 1 and isinstance(inner, Mapping) and not looks_like_server(inner) else servers
 
 
 def looks_like_server(value: JSON) -> bool:

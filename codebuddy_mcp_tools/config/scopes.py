@@ -109,6 +109,9 @@ def load_configuration(
     variables = os.environ if environ is None else environ
     places = Places.of(workspace, home=home, environ=variables)
     collected = EntryCollector(places.workspace)
+    if places.workspace is not None and not places.workspace.is_dir():
+        problem = "the workspace is no folder, so no project files were read"
+        collected.diagnostics.append(Diagnostic("error", problem, places.workspace))
     collected.add_code(servers or {})
     files: tuple[Path, ...] = ()
     if workspace is not None:

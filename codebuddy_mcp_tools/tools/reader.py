@@ -117,4 +117,6 @@ def _answer(part: Part, origin: Provenance, *, filtered: bool) -> str:
     else:
         where = f"no line {part.first}: the last one is {last}"
     notes = [where + (f"; more follow, read on with offset={last + 1}" if part.more else "; nothing follows")]
+    if part.is_literal:
+        notes.append("pattern is no regular expression this tool can use, so it was looked for as plain text")
     return envelope(origin.server, origin.tool, "\n".join(part.lines), notes=notes)

@@ -32,12 +32,14 @@ class Part:
         lines: the lines, without line feeds; for a pattern each with its number before it.
         first, last: number of the first line asked for and of the last one looked at.
         more: lines follow after the last one.
+        is_literal: the pattern was looked for as it stands, because it cannot be used as a regular expression.
     """
 
     lines: tuple[str, ...]
     first: int
     last: int
     more: bool
+    is_literal: bool = False
 
 
 class SavedText:
@@ -90,7 +92,7 @@ class SavedText:
 
 def take(lines: Iterator[str], offset: int, limit: int, pattern: str | None) -> Part:
     """At most `limit` lines from line `offset` on, or of those that match; also at most `MAX_PART_CHARS` characters."""
-    matches = None if pattern is None else matcher(pattern)
+    matches, is_literal = (None, False) if pattern is None else matcher(pattern)
     found: list[str] = []
     room = MAX_PART_CHARS
     number = 0
@@ -103,21 +105,23 @@ def take(lines: Iterator[str], offset: int, limit: int, pattern: str | None) -> 
             continue
         shown = shown if matches is None else f"{number}: {shown}"
         if found and (len(found) == limit or len(shown) > room):
-            return Part(tuple(found), offset, number - 1, more=True)
+            return Part(tuple(found), offset, number - 1, True, is_literal)
         found.append(shown)
         room -= len(shown) + 1
-    return Part(tuple(found), offset, number, more=False)
+    return Part(tuple(found), offset, number, False, is_literal)
 
 
-def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a line matches: a regular expression without look-around and back-references, else a literal text.
+def matcher(pattern: str) -> tuple[Callable[[str], bool], bool]:
+    """Whether a line matches, and whether the pattern was taken literally.
+
+    A pattern is a regular expression without look-around and back-references; what is none is a literal text.
 
     The expression runs in the linear-time engine of the schema validator, so that no pattern can stall the process.
     """
     try:
-        return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=REGEX_OPTIONS).is_valid
+        return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=REGEX_OPTIONS).is_valid, False
     except ValueError:
-        return lambda line: pattern in line
+        return (lambda line: pattern in line), True
 
 
 def _record(folder: int, name: str) -> object:

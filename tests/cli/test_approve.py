@@ -89,3 +89,9 @@ def test_an_unknown_or_unusable_server_is_an_error(project):
     project.run("approve", "zz", "--yes", code=1)
     project.write(".mcp.json", {"mcpServers": {"bad": {"command": 5}}})
     project.run("approve", "bad", "--yes", code=1)
+
+
+def test_an_approved_server_that_another_scope_hides_is_told(project):
+    project.write("~/.codebuddy.json", {"projects": {str(project.workspace): {"mcpServers": {"a": {"command": "x"}}}}})
+    assert 'the local scope has a "a" as well' in project.run("approve", "a", "--yes").stderr
+    assert "as well" not in project.run("approve", "b", "--yes").stderr

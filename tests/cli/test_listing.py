@@ -180,3 +180,13 @@ def test_no_colour_and_no_frame_without_a_terminal(cli):
     result = cli.run("list")
     assert "\x1b" not in result.output
     assert "x" * 300 in result.stdout
+
+
+@pytest.mark.parametrize("command", ["list", "status"])
+def test_no_servers_because_a_file_is_broken_is_a_failure(cli, command):
+    assert "No servers are configured" in cli.run(command).stdout
+    cli.write(".mcp.json", '{"mcpServers": {')
+    result = cli.run(command, code=1)
+    assert "No servers are configured" not in result.stdout
+    assert ".mcp.json" in result.stderr
+    assert "could be read" in result.stderr

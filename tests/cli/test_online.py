@@ -156,6 +156,8 @@ def test_call_sends_the_arguments_and_prints_the_enveloped_answer(online, tracke
 
 def test_call_reads_arguments_from_standard_input(online):
     assert '"id": "8"' in online.run("call", "get_issue", "--json", "-", stdin='{"id": "8"}').stdout
+    assert '"id": "9"' in online.run("call", "get_issue", '{"id": "9"}').stdout
+    assert "twice" in online.run("call", "get_issue", "{}", "--json", "{}", code=2).stderr
 
 
 def test_a_failed_call_ends_with_1_and_a_wrong_one_with_2(online):

@@ -22,7 +22,7 @@ from codebuddy_mcp_tools.config import (
     set_value,
 )
 from codebuddy_mcp_tools.config.entries import EntryCollector, ServerEntry
-from codebuddy_mcp_tools.errors import UnknownServerError
+from codebuddy_mcp_tools.errors import ConfigError, UnknownServerError
 from codebuddy_mcp_tools.types import Scope
 
 
@@ -355,3 +355,26 @@ def test_places_follow_the_home_folder_that_is_given(tmp_path):
     places = Places.of("~/x", home=tmp_path, environ={"XDG_CONFIG_HOME": "/elsewhere"})
     assert places.user[0] == tmp_path / ".codebuddy" / ".mcp.json"
     assert str(places.user_editor).startswith(str(tmp_path))
+
+
+def test_the_content_of_a_whole_file_may_be_given_in_code(files):
+    assert commands(files.load({"mcpServers": {"a": {"command": "x"}}})) == {"a": "x"}
+    named_so = files.load({"mcpServers": {"command": "x"}})
+    assert commands(named_so) == {"mcpServers": "x"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("./.mcp.json", "workspace=FOLDER"), (["a"], "not list"), ({1: {"command": "x"}}, "must be text, not int")],
+)
+def test_servers_in_code_that_are_no_mapping_of_names_are_refused_in_one_line(files, given, said):
+    with pytest.raises(ConfigError) as raised:
+        files.load(given)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_workspace_that_does_not_exist_is_a_diagnostic(tmp_path):
+    found = load_configuration(workspace=tmp_path / "missing", home=tmp_path, environ={})
+    [diagnostic] = found.diagnostics
+    assert (diagnostic.severity, diagnostic.path) == ("error", tmp_path / "missing")

@@ -265,6 +265,16 @@ async def test_resources_are_blobs_that_name_their_server(tmp_path):
     assert blob.metadata["serverName"] == "s"
 
 
+async def test_parts_of_a_resource_that_hold_nothing_are_told(tmp_path, caplog):
+    read = {"contents": [{"uri": "db://t/1", "text": "good"}, {"uri": "db://t/1", "blob": "%%"}, {"uri": "x"}, 7]}
+    script = {"capabilities": {"tools": {}, "resources": {}}, "on": {"resources/read": [{"result": read}]}}
+    with FaultServer(script) as server:
+        async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
+            [blob] = await provider.read_resource("s", "db://t/1")
+    assert blob.as_string() == "good"
+    assert "server 's', resource 'db://t/1': 3 part(s)" in caplog.text
+
+
 async def test_nobody_waits_twice_for_a_server_that_hangs_on_its_list(tmp_path):
     with FaultServer({"on": {"tools/list": [{"hang": True}]}}) as silent:
         servers = {"silent": silent.stdio_config(timeout=2_000)}

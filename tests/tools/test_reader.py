@@ -113,7 +113,10 @@ def test_a_pattern_that_is_no_plain_expression_is_a_literal_text(
 ) -> None:
     path = save(store, "nothing\nhas a(b[x(?!a)b in it\n")
 
-    assert "2: has a(b" in read(reader, path, pattern=pattern)
+    answer = read(reader, path, pattern=pattern)
+    assert "2: has a(b" in answer
+    assert "plain text" in answer.partition("</mcp_response>")[2]
+    assert "plain text" not in read(reader, path, pattern="has.*in")
 
 
 def test_a_hostile_pattern_cannot_stall(store: SpillStore, reader: BaseTool) -> None:
