@@ -81,7 +81,9 @@ class ArgumentChecker:
     def _hint(self, place: str) -> str:
         """The argument that a name which does not exist may have meant."""
         properties = self._schema.get("properties")
-        if not isinstance(properties, Mapping) or place in properties or len(properties) > _MAX_NEAR or "." in place:
+        if not isinstance(properties, Mapping) or place in properties or len(properties) > _MAX_NEAR:
+            return ""
+        if "." in place or "[" in place:  # inside an argument that does exist
             return ""
         near = difflib.get_close_matches(place, [name for name in properties if isinstance(name, str)], n=1)
         return f' (did you mean "{near[0]}"?)' if near and place else ""
@@ -127,7 +129,10 @@ def _expected(error: jsonschema_rs.ValidationError) -> str:
     if kind.name == "pattern":
         return f"text that matches {getattr(kind, 'pattern', '')}"
     if kind.name in {"anyOf", "oneOf"}:
-        context = [found for branch in getattr(kind, "context", ())[:8] for found in branch[:1]]
+        branches = getattr(kind, "context", ())
+        if (fitting := sum(not branch for branch in branches)) > 1:  # `oneOf` alone says so
+            return f"what fits only one of the schema's alternatives (this fits {fitting})"
+        context = [found for branch in branches[:8] for found in branch[:1]]
         forms = dict.fromkeys(_branch(found) for found in context)
         return " or ".join(forms) or "exactly one of the schema's alternatives"
     limit = kind.as_dict().get("limit")

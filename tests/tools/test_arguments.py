@@ -174,6 +174,23 @@ def test_an_unknown_argument_gets_a_suggestion() -> None:
     assert str(error) == 'no such argument: pth (did you mean "path"?).'
 
 
+def test_what_is_wrong_inside_an_argument_suggests_no_other_argument() -> None:
+    error = refusal(checker({"paths": {"type": "array", "items": {"type": "string"}}}), {"paths": [1]})
+
+    assert str(error) == 'argument "paths[0]": expected a string, got 1.'
+
+
+def test_a_value_that_fits_several_alternatives_of_which_one_may_fit_is_told_so() -> None:
+    reads = {"type": "object", "properties": {"operation": {"const": "read"}}}
+    writes = {"type": "object", "properties": {"operation": {"const": "write"}}}
+    counts = {"type": "object", "required": ["total"]}
+    error = refusal(checker({"step": {"oneOf": [counts, reads, writes]}}), {"step": {}})
+
+    assert str(error) == (
+        'argument "step": expected what fits only one of the schema\'s alternatives (this fits 2), got an object.'
+    )
+
+
 @pytest.mark.case("X7")
 @pytest.mark.parametrize(
     ("value", "place", "words"),
