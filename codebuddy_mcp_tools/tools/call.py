@@ -10,19 +10,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
 
 from codebuddy_mcp_tools.errors import (
-    CallTimeoutError,
-    ConnectionLostError,
     MCPToolsError,
-    ProtocolError,
-    ServerError,
     ToolDeniedError,
 )
 from codebuddy_mcp_tools.policy import (
@@ -31,7 +25,6 @@ from codebuddy_mcp_tools.policy import (
     PermissionPolicy,
     clean_line,
     effect_of,
-    envelope,
     find_injection_signals,
 )
 from codebuddy_mcp_tools.service import MAIN_SESSION, ApprovalHandler, MCPService, ask
@@ -42,7 +35,8 @@ from codebuddy_mcp_tools.tools.grants import granted_calls
 from codebuddy_mcp_tools.tools.limits import Limited, OutputLimits
 from codebuddy_mcp_tools.tools.logs import logs_during
 from codebuddy_mcp_tools.tools.progress import progress_of
-from codebuddy_mcp_tools.types import CallResult, Effect, Outcome, ToolInfo
+from codebuddy_mcp_tools.tools.replies import Call, Interceptor, Reply, Sender, broke, failed, is_control_flow, refused
+from codebuddy_mcp_tools.types import CallResult, Outcome, ToolInfo
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.tool import MCPTool
@@ -52,48 +46,6 @@ SCANNED_TEXT = 200_000
 """Characters of a result that are looked through for injection attempts."""
 LONG_TEXT = 8_000
 """Characters beyond which a result is limited in a thread."""
-
-Sender = Callable[[ToolInfo, Mapping[str, Any], Mapping[str, str] | None], Awaitable[CallResult]]
-
-
-@dataclass(slots=True)
-class Reply:
-    """What a call comes to: the model's text (or blocks), and plain data for the program."""
-
-    content: str | list[str | dict[str, Any]]
-    artifact: dict[str, Any] = field(default_factory=dict)
-    is_error: bool = False
-    command: Any = None
-    """A LangGraph `Command` or a `ToolMessage` that an interceptor answered with; passed on as it is."""
-
-
-@dataclass(slots=True)
-class Call:
-    """One call on its way."""
-
-    tool: MCPTool
-    arguments: Mapping[str, Any]
-    call_id: str | None
-    config: RunnableConfig
-    effect: Effect
-    info: ToolInfo
-    """The tool's newest definition: it may have changed since the tool object was made."""
-    decision: Decision | None = None
-    duration_ms: float = 0.0
-    was_sent: bool = False
-
-    def configured(self, key: str) -> Any:
-        """A value of the run's `configurable`."""
-        return (self.config.get("configurable") or {}).get(key)
-
-    def per_server(self, key: str) -> Mapping[str, Any] | None:
-        """What the run's `configurable[key]` holds for this server."""
-        value = self.configured(key)
-        return value.get(self.info.server) if isinstance(value, Mapping) else None
-
-
-Interceptor = Callable[[Call, Sender], Awaitable["CallResult | Reply"]]
-"""A step round the sending of a call; made from langchain-mcp-adapters' interceptors in `interop`."""
 
 
 class CallPath:
@@ -155,9 +107,9 @@ class CallPath:
             self._audit(call, Outcome.CANCELLED)
             raise
         except ArgumentError as error:
-            reply = self._refused(call, str(error), "Correct the arguments and call again.")
+            reply = refused(call, str(error), "Correct the arguments and call again.")
         except MCPToolsError as error:
-            reply = self._failed(call, error)
+            reply = failed(call, error, self._service.redactor.redact(str(error)))
         except Exception as error:
             if is_control_flow(error):
                 raise
@@ -188,7 +140,7 @@ class CallPath:
             if await ask(self._approval_handler, request):
                 return
             raise ToolDeniedError(
-                f"the user did not approve this call of {self._named(call)}",
+                f"the user did not approve this call of {call.named}",
                 server=call.info.server,
                 tool=call.info.name,
                 rule=decision.rule,
@@ -200,7 +152,7 @@ class CallPath:
             else "a call with other arguments is denied as well"
         )
         raise ToolDeniedError(
-            f"{self._named(call)} is not permitted ({decision.reason}); {how}",
+            f"{call.named} is not permitted ({decision.reason}); {how}",
             server=call.info.server,
             tool=call.info.name,
             rule=decision.rule,
@@ -237,7 +189,7 @@ class CallPath:
         limited = await self._limited(call, rendered)
         content = enclose(info, limited)
         outcome = Outcome.TOOL_ERROR if result.is_error else Outcome.OK
-        artifact = self._artifact(call, outcome)
+        artifact = call.artifact(outcome)
         if rendered.structured is not None and not limited.truncated:
             artifact["structured_content"] = rendered.structured
         if rendered.attachments:
@@ -268,16 +220,6 @@ class CallPath:
         self.has_saved = self.has_saved or limited.saved_to is not None
         return limited
 
-    def _artifact(self, call: Call, outcome: Outcome) -> dict[str, Any]:
-        return {
-            "server": call.info.server,
-            "tool": call.info.name,
-            "duration_ms": round(call.duration_ms, 3),
-            "is_error": outcome is not Outcome.OK,
-            "effect": call.effect.value,
-            "outcome": outcome.value,
-        }
-
     def _teach(self, call: Call, reply: Reply) -> None:
         """A failed call of a tool that the model knows by name only gets the schema, behind the result's envelope."""
         schema = self._schema_of(call.tool) if reply.is_error else None
@@ -288,39 +230,11 @@ class CallPath:
         else:
             reply.content = [*reply.content, {"type": "text", "text": schema}]
 
-    # -- failures ------------------------------------------------------------------------------------------------
-
-    def _named(self, call: Call) -> str:
-        return f"tool {clean_line(call.info.name, 80)!r} of server {call.info.server!r}"
-
-    def _refused(self, call: Call, cause: str, next_step: str, outcome: Outcome = Outcome.NOT_RUN) -> Reply:
-        """A failure in our own words."""
-        text = (
-            f"Error: {self._named(call)}: {cause}\n{next_step}"
-            if self._named(call) not in cause
-            else (f"Error: {cause}\n{next_step}".rstrip())
-        )
-        return Reply(text, self._artifact(call, outcome), is_error=True)
-
-    def _failed(self, call: Call, error: MCPToolsError) -> Reply:
-        """A failure of the session or the server, with what the model should do about it."""
-        cause = self._service.redactor.redact(str(error))
-        outcome, next_step = _next_step(error, call.effect)
-        if not isinstance(error, ServerError):
-            return self._refused(call, cause, next_step, outcome)
-        # What a server, its stderr or its error answers say is a stranger's text, like any result.
-        head = f"Error: {self._named(call)} failed. {next_step}".rstrip()
-        artifact = self._artifact(call, outcome)
-        if isinstance(error, ProtocolError):
-            artifact["error"] = {"code": error.code, "data": error.data}
-        return Reply(f"{head}\n{envelope(call.info.server, call.info.name, cause)}", artifact, is_error=True)
-
-    def _broke(self, call: Call, error: Exception) -> Reply:
-        """A fault of ours, or of a handler of the user's. It must not take the results of other calls with it."""
-        logger.error("the call of %s broke", self._named(call), exc_info=error)
-        outcome = Outcome.UNKNOWN if call.was_sent else Outcome.NOT_RUN
-        ran = "It may have run; check before you repeat it." if call.was_sent else "It was not sent."
-        return self._refused(call, f"an internal error ({type(error).__name__}) broke the call. {ran}", "", outcome)
+    @staticmethod
+    def _broke(call: Call, error: Exception) -> Reply:
+        """It must not take the results of other calls with it."""
+        logger.error("the call of %s broke", call.named, exc_info=error)
+        return broke(call, error)
 
     def _audit(self, call: Call, outcome: Outcome, reply: Reply | None = None) -> None:
         size = len(reply.content) if reply is not None and isinstance(reply.content, str) else None
@@ -338,36 +252,3 @@ class CallPath:
             chars=size,
             signals=(reply.artifact.get("signals") if reply else None),
         )
-
-
-def is_control_flow(error: BaseException) -> bool:
-    """Whether an exception is LangGraph's own: an interrupt, a command to a parent graph."""
-    errors = sys.modules.get("langgraph.errors")  # not loaded: nobody can have raised one
-    return errors is not None and isinstance(error, errors.GraphBubbleUp)
-
-
-def _is_http_status(data: Any) -> bool:
-    return isinstance(data, Mapping) and "http_status" in data
-
-
-def _next_step(error: MCPToolsError, effect: Effect) -> tuple[Outcome, str]:
-    """How a failed call counts, and the sentence that tells the model what to do."""
-    unknown = (
-        "The outcome is unknown: it may have run. It was not sent again. Check the state with a read before you retry."
-    )
-    match error:
-        case ConnectionLostError(sent=True) | CallTimeoutError():
-            return Outcome.UNKNOWN, unknown if effect is Effect.WRITE else "No answer came. You may call it again."
-        case ProtocolError(ran=True) if _is_http_status(error.data):
-            # Somebody on the way answered instead of the server: nobody knows how far the call had come.
-            return Outcome.UNKNOWN, unknown if effect is Effect.WRITE else "It may have run. You may call it again."
-        case ProtocolError(ran=True):
-            return Outcome.UNKNOWN if effect is Effect.WRITE else Outcome.TOOL_ERROR, (
-                "The server sent an invalid result; the call has run, so do not repeat it to correct arguments."
-            )
-        case ProtocolError():
-            return Outcome.TOOL_ERROR, "The server refused the call; read its message before you try again."
-        case ServerError():
-            return Outcome.NOT_RUN, "It was not sent. Other servers' tools still work."
-        case _:
-            return Outcome.NOT_RUN, ""

@@ -15,7 +15,8 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 
 from codebuddy_mcp_tools.errors import MCPToolsError
-from codebuddy_mcp_tools.policy import clean_line, envelope
+from codebuddy_mcp_tools.policy import envelope
+from codebuddy_mcp_tools.tools.replies import Reply
 from codebuddy_mcp_tools.types import CallResult, Effect, Outcome
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
     from codebuddy_mcp_tools.client import ClientEvent
-    from codebuddy_mcp_tools.tools.call import Call, Interceptor, Reply, Sender
+    from codebuddy_mcp_tools.tools.replies import Call, Interceptor, Sender
 
 
 def interceptor_chain(interceptors: Sequence[ToolCallInterceptor]) -> Interceptor | None:
@@ -84,8 +85,6 @@ class _Chain:
     def _result(self, answer: Any) -> CallResult | Reply:
         from langgraph.types import Command  # noqa: PLC0415
 
-        from codebuddy_mcp_tools.tools.call import Reply  # noqa: PLC0415 - call.py builds on this file
-
         if id(answer) in self._originals:
             return self._originals[id(answer)][1]
         if isinstance(answer, Command):
@@ -103,24 +102,15 @@ class _Chain:
         return message.model_copy(update=update)
 
     def _broken(self, error: Exception) -> Reply:
-        from codebuddy_mcp_tools.tools.call import Reply  # noqa: PLC0415
-
         info, ran = self._call.info, bool(self._originals)
         outcome = Outcome.NOT_RUN
         if ran:
             outcome = Outcome.UNKNOWN if self._call.effect is Effect.WRITE else Outcome.TOOL_ERROR
         cause = str(error) if isinstance(error, ToolException) else f"{type(error).__name__}: {error}"
         what = "the call had run before that" if ran else "the call was not sent"
-        artifact = {
-            "server": info.server,
-            "tool": info.name,
-            "duration_ms": 0.0,
-            "is_error": True,
-            "effect": self._call.effect.value,
-            "outcome": outcome.value,
-        }
-        head = f"Error: an interceptor of tool {clean_line(info.name, 80)!r} of server {info.server!r} failed; {what}."
-        return Reply(f"{head}\n{envelope(info.server, info.name, cause)}", artifact, is_error=True)
+        head = f"Error: an interceptor of {self._call.named} failed; {what}."
+        text = f"{head}\n{envelope(info.server, info.name, cause)}"
+        return Reply(text, self._call.artifact(outcome), is_error=True)
 
 
 def to_sdk_result(result: CallResult) -> CallToolResult:

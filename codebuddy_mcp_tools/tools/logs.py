@@ -19,7 +19,7 @@ from codebuddy_mcp_tools.service import MCPService
 from codebuddy_mcp_tools.tools.progress import ProgressEvent, sinks_of_run
 
 if TYPE_CHECKING:
-    from codebuddy_mcp_tools.tools.call import Call
+    from codebuddy_mcp_tools.tools.replies import Call
 
 MAX_LOG_CHARS = 2_000
 _MAX_NAME = 100

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from codebuddy_mcp_tools.policy import clean_line
 
 if TYPE_CHECKING:
-    from codebuddy_mcp_tools.tools.call import Call
+    from codebuddy_mcp_tools.tools.replies import Call
 
 Progress = Callable[[float, float | None, str | None], None]
 ProgressEvent = dict[str, Any]

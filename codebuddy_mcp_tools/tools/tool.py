@@ -24,7 +24,8 @@ from codebuddy_mcp_tools.tools.callid import KnowsItsCall, call_id
 from codebuddy_mcp_tools.types import ToolInfo
 
 if TYPE_CHECKING:
-    from codebuddy_mcp_tools.tools.call import CallPath, Reply
+    from codebuddy_mcp_tools.tools.call import CallPath
+    from codebuddy_mcp_tools.tools.replies import Reply
 
 
 class _AnyArguments(BaseModel):
