@@ -11,26 +11,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codebuddy_mcp_tools.client import ClientEvent, ConnectionSpec, MCPClient, OwnerLoop, ServerHandlers
-from codebuddy_mcp_tools.config import Configuration, ServerEntry, choose
+from codebuddy_mcp_tools.config import Configuration, Settings
 from codebuddy_mcp_tools.errors import (
     ConfigError,
     MCPToolsError,
     ServerNotApprovedError,
     ToolDeniedError,
-    UnknownServerError,
 )
 from codebuddy_mcp_tools.policy import (
-    AuditLog,
     Redactor,
-    ServerApprovals,
-    ToolPins,
     clean_line,
     may_replay,
-    pending_message,
     watch_logs,
 )
-from codebuddy_mcp_tools.service.admission import ApprovalHandler, Gatekeeper
+from codebuddy_mcp_tools.service.admission import ApprovalHandler
 from codebuddy_mcp_tools.service.recorder import Recorder
+from codebuddy_mcp_tools.service.registry import ServerRegistry
 from codebuddy_mcp_tools.service.server import MAIN_SESSION, ClientFactory, ConfiguredServer, connection_spec
 from codebuddy_mcp_tools.types import (
     Admission,
@@ -78,44 +74,15 @@ class MCPService:
         watch_logs(self.redactor)
         self._environ = dict(os.environ if environ is None else environ)
         self._handlers = handlers or ServerHandlers()
-        self._approval_handler = approval_handler
         self._make_client = make_client or self._new_client
         self._loop = OwnerLoop.shared()
         self._lock = threading.Lock()
         self._listeners: list[Callable[[ClientEvent], None]] = []
-        self._servers: dict[str, ConfiguredServer] = {}
-        self._told_pending: list[str] = []
-        self._adopt(configuration)
-
-    # -- configuration -------------------------------------------------------------------------------------------
-
-    def _adopt(self, configuration: Configuration) -> None:
-        self.configuration = configuration
-        for diagnostic in configuration.diagnostics:
-            if diagnostic.severity == "error":
-                logger.warning("%s", diagnostic)
-        self.settings = configuration.settings
-        self.approvals = ServerApprovals(self.state_dir, configuration.workspace)
-        self.pins = ToolPins(self.state_dir, configuration.workspace)
-        log = configuration.workspace / ".codebuddy" / "logs" / "mcp.jsonl" if configuration.workspace else None
-        self.audit = Recorder(AuditLog(log if self.settings.audit else None, self.redactor))
-        self._gatekeeper = Gatekeeper(self.approvals, self.settings, self._approval_handler)
-        servers = {name: self._configured(self._winner(name)) for name in configuration.entries}
-        for name, server in servers.items():
-            old = self._servers.get(name)
-            if old is not None and old.entry == server.entry and old.admission is server.admission:
-                servers[name] = old
-        self._servers = servers
-
-    def _winner(self, name: str) -> ServerEntry:
-        """The entry that counts: an unapproved project entry never hides one of another scope."""
-        unanswered = (Admission.PENDING, Admission.REJECTED)
-        return choose(
-            self.configuration.candidates[name], lambda entry: self._gatekeeper.admission(entry)[0] not in unanswered
+        self._registry = ServerRegistry(
+            configuration, state_dir=state_dir, redactor=self.redactor, approval_handler=approval_handler
         )
 
-    def _configured(self, entry: ServerEntry) -> ConfiguredServer:
-        return ConfiguredServer(entry, *self._gatekeeper.admission(entry))
+    # -- configuration -------------------------------------------------------------------------------------------
 
     async def reconfigure(self, configuration: Configuration) -> tuple[str, ...]:
         """Put a changed configuration in force. Sessions of unchanged servers go on.
@@ -123,18 +90,35 @@ class MCPService:
         Returns:
             The names of the servers whose entry came, went or changed.
         """
-        before = dict(self._servers)
-        await asyncio.to_thread(self._adopt, configuration)
-        changed = [n for n in {**before, **self._servers} if before.get(n) is not self._servers.get(n)]
+        before = dict(self._registry.servers)
+        await asyncio.to_thread(self._registry.adopt, configuration)
+        changed = [
+            n for n in {**before, **self._registry.servers} if before.get(n) is not self._registry.servers.get(n)
+        ]
         await self._loop.run(self._close_clients(before[n] for n in changed if n in before))
         for name in changed:
             self._announce(ClientEvent(kind="tools_changed", server=name, message="configuration changed"))
         return tuple(changed)
 
     @property
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self._registry.configuration
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._registry.configuration.settings
+
+    @property
+    def audit(self) -> Recorder:
+        """Where events and calls are recorded."""
+        return self._registry.audit
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All configured servers, in the order of the configuration."""
-        return tuple(self._servers)
+        return tuple(self._registry.servers)
 
     def server(self, name: str) -> ConfiguredServer:
         """The record of one server.
@@ -142,15 +126,11 @@ class MCPService:
         Raises:
             UnknownServerError: nothing configures that name.
         """
-        try:
-            return self._servers[name]
-        except KeyError:
-            known = ", ".join(self._servers) or "none"
-            raise UnknownServerError(f"no server is named {name!r}; configured: {known}", server=name) from None
+        return self._registry.server(name)
 
     def current(self, tool: ToolInfo) -> ToolInfo:
         """The tool's newest definition; the given one when its server or its name is gone."""
-        server = self._servers.get(tool.server)
+        server = self._registry.servers.get(tool.server)
         return (server.definition(tool.name) if server is not None else None) or tool
 
     def subscribe(self, listener: Callable[[ClientEvent], None]) -> Callable[[], None]:
@@ -201,7 +181,7 @@ class MCPService:
 
     async def _on_event(self, event: ClientEvent) -> None:
         """Runs on the owner loop, in the client's worker, never inside a receive loop."""
-        server = self._servers.get(event.server)
+        server = self._registry.servers.get(event.server)
         if server is None:
             return
         if event.kind == "error":
@@ -233,30 +213,13 @@ class MCPService:
             UnknownServerError: `server` names nothing that is configured.
         """
         names = self.names if server is None else (self.server(server).name,)
-        await asyncio.gather(*(self._admit(self._servers[n]) for n in names))
-        self._tell_pending()
-        await self._loop.run(self._load_all([self._servers[n] for n in names if n in self._servers], refresh=refresh))
-        known = (self._servers[n] for n in names if n in self._servers)
+        await asyncio.gather(*(self._registry.admit(self._registry.servers[n]) for n in names))
+        self._registry.tell_pending()
+        await self._loop.run(
+            self._load_all([self._registry.servers[n] for n in names if n in self._registry.servers], refresh=refresh)
+        )
+        known = (self._registry.servers[n] for n in names if n in self._registry.servers)
         return tuple(s.exposed_listing() for s in known if s.listing)
-
-    async def _admit(self, server: ConfiguredServer) -> None:
-        if server.admission is not Admission.PENDING or not self._gatekeeper.can_ask:
-            return
-        try:
-            approved = await self._gatekeeper.answer(server.entry)
-        except Exception as error:
-            server.reason = f"the approval handler failed ({type(error).__name__}); the server was not started"
-            logger.warning("server %r: %s", server.name, server.reason, exc_info=error)
-            return
-        server.admission, server.reason = await asyncio.to_thread(self._gatekeeper.admission, server.entry)
-        self.audit.write("approval", server=server.name, approved=approved)
-
-    def _tell_pending(self) -> None:
-        """Name the servers that wait for an approval, once: a run with nobody to ask must not miss them silently."""
-        pending = [name for name, server in self._servers.items() if server.admission is Admission.PENDING]
-        if pending and pending != self._told_pending:
-            logger.warning("%s", pending_message(pending))
-        self._told_pending = pending
 
     async def _load_all(self, servers: Iterable[ConfiguredServer], *, refresh: bool) -> None:
         admitted = [s for s in servers if s.admission is Admission.ADMITTED]
@@ -291,7 +254,7 @@ class MCPService:
             logger.warning("server %r: %s", server.name, problem)
         if server.entry.scope is not Scope.CODE:
             blocks = self.settings.pin_policy == "block"
-            for warning in await asyncio.to_thread(server.check_pins, self.pins, blocks=blocks):
+            for warning in await asyncio.to_thread(server.check_pins, self._registry.pins, blocks=blocks):
                 logger.warning("server %r: %s", server.name, warning)
                 self.audit.write("pin", server=server.name, message=warning)
 
@@ -354,7 +317,7 @@ class MCPService:
         self, server: str | None, what: str, ask: Callable[[MCPClient], Coroutine[Any, Any, tuple[T, ...]]]
     ) -> tuple[T, ...]:
         await self.list_tools(server)  # connects what is to be connected, with its patience and its isolation
-        chosen = self._servers.values() if server is None else (self.server(server),)
+        chosen = self._registry.servers.values() if server is None else (self.server(server),)
         usable = [s for s in chosen if s.client is not None and not s.is_down and s.client.offers(what)]
         answers = await asyncio.gather(*(self._try(s, ask) for s in usable))
         return tuple(item for answer in answers for item in answer)
@@ -372,7 +335,7 @@ class MCPService:
 
     def status(self, count_tokens: Callable[[str], int] | None = None) -> list[ServerStatus]:
         """One snapshot for each configured server; touches none of them."""
-        return [server.status(count_tokens) for server in self._servers.values()]
+        return [server.status(count_tokens) for server in self._registry.servers.values()]
 
     def reset_breaker(self, server: str) -> None:
         """Let calls through again at once."""
@@ -398,5 +361,5 @@ class MCPService:
 
     async def aclose(self) -> None:
         """End every session and process. May be called twice, and from anywhere; a later call connects anew."""
-        await self._loop.run(self._close_clients(list(self._servers.values())))
+        await self._loop.run(self._close_clients(list(self._registry.servers.values())))
         await asyncio.wrap_future(self.audit.flushed())

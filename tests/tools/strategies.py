@@ -105,9 +105,9 @@ def wild_schemas() -> st.SearchStrategy[Any]:
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(keywords, inner, max_size=5)
-        | st.tuples(st.sampled_from(TYPES), st.dictionaries(keywords, inner, max_size=4)).map(
-            lambda parts: {**parts[1], "type": parts[0]}
-        )
+            | st.tuples(st.sampled_from(TYPES), st.dictionaries(keywords, inner, max_size=4)).map(
+                lambda parts: {**parts[1], "type": parts[0]}
+            )
             | st.dictionaries(NAMES, inner, max_size=3)
         ),
         max_leaves=25,
