@@ -61,6 +61,11 @@ class OwnerLoop:
         return self._closed
 
     @property
+    def running(self) -> bool:
+        """Whether the thread has been started in this process, and not closed since."""
+        return self._loop is not None and not self._closed
+
+    @property
     def is_current(self) -> bool:
         """Whether the calling thread is the owner's."""
         return self._thread is not None and threading.get_ident() == self._thread.ident
@@ -143,7 +148,7 @@ class OwnerLoop:
         self.epoch = object()
 
     def _started(self, coro: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
-        if self._loop is not None and not self._closed:
+        if self.running and self._loop is not None:
             return self._loop
         with self._lock:
             if self._closed:

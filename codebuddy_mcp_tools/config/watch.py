@@ -71,11 +71,11 @@ class ConfigWatcher:
             self._thread = threading.Thread(target=self._run, name="codebuddy-mcp-config-watch", daemon=True)
             self._thread.start()
 
-    def stop(self) -> None:
-        """End the thread; returns when no more change will be reported. Safe inside `on_change`."""
+    def stop(self, *, wait: bool = True) -> None:
+        """End the thread; returns when no more change will be reported, or at once. Safe inside `on_change`."""
         self._stop.set()
         thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
+        if wait and thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def _run(self) -> None:

@@ -359,6 +359,11 @@ class MCPService:
             server.problem = None
         await asyncio.gather(*closing)
 
+    def abandon(self) -> None:
+        """`aclose` for a finalizer, which may run in any thread, inside any call: waits for nothing, locks nothing."""
+        if self._loop.running:
+            self._loop.spawn(self._close_clients(list(self._registry.servers.values())))
+
     async def aclose(self) -> None:
         """End every session and process. May be called twice, and from anywhere; a later call connects anew."""
         await self._loop.run(self._close_clients(list(self._registry.servers.values())))

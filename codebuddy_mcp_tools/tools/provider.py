@@ -27,6 +27,7 @@ from codebuddy_mcp_tools.tools.catalog import ToolCatalog
 from codebuddy_mcp_tools.tools.definitions import definition
 from codebuddy_mcp_tools.tools.elicitation import ElicitationHandler, elicitation_answers
 from codebuddy_mcp_tools.tools.interop import interceptor_chain, progress_callback, report_log
+from codebuddy_mcp_tools.tools.lifetime import close_when_collected, weakly
 from codebuddy_mcp_tools.tools.limits import OutputLimits
 from codebuddy_mcp_tools.tools.prompts import check_arguments, find_command, slash_command, to_messages
 from codebuddy_mcp_tools.tools.reader import make_reader
@@ -48,6 +49,9 @@ SEARCH_TOOL_NAMES = ("ToolSearch", "describe_tool", "execute_tool", "read_mcp_re
 
 class ToolProvider:
     """MCP servers as LangChain tools.
+
+    Close it when it is done with. One that nothing refers to any more, no tool of it either (as when a notebook cell
+    is run again), ends its sessions and processes once Python collects it.
 
     Args:
         servers: servers given in code, by name; they win over every file and need no approval.
@@ -107,9 +111,10 @@ class ToolProvider:
         self._approval_handler = approval_handler
         self._thread_sessions = frozenset(thread_sessions)
         self._assemble(configuration.settings)
-        self._watcher = ConfigWatcher(configuration.files, self._files_changed) if watch else None
+        self._watcher = ConfigWatcher(configuration.files, weakly(self._files_changed)) if watch else None
         if self._watcher is not None:
             self._watcher.start()
+        close_when_collected(self, self._service, self._watcher)
 
     def _assemble(self, settings: Settings, accepts: Filter = everything) -> None:
         """Put together what turns listings into tools. Touches no server."""
@@ -138,7 +143,7 @@ class ToolProvider:
             server_states=self.status,
             wait_loading=self._wait_loading,
         )
-        self._unsubscribe = self._service.subscribe(self._on_event)
+        self._unsubscribe = self._service.subscribe(weakly(self._on_event))
 
     def _schema_if_hidden(self, tool: MCPTool) -> str | None:
         return definition(tool) if self.catalog.is_hidden(tool.name) else None

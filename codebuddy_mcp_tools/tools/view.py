@@ -26,6 +26,7 @@ class ProviderView(ToolProvider):
         core_roles: Iterable[str] | None,
     ) -> None:
         self.__dict__.update(parent.__dict__)  # the same sessions, handlers and folders
+        self._parent = parent  # whose sessions end with it
         self._watcher = None  # the parent's watcher serves both
         chosen = None if servers is None else frozenset(servers)
         for name in chosen or ():
