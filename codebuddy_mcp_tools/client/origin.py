@@ -11,6 +11,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import httpx
 
@@ -122,15 +123,22 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     Raises:
         ChannelError: one cannot be sent; the text has its name and not its value.
     """
-    for name, value in headers.items():
-        if not _NAME.fullmatch(name):
-            text = f"{name[:40]!r} is not the name of an HTTP header"
-        elif not _VALUE.fullmatch(value):
-            text = f"the value of header {name} holds a line break or a character that HTTP cannot carry"
-        else:
-            continue
-        raise ChannelError(TransportFault(text, sent=False, retryable=False))
+    problem = header_problem(headers)
+    if problem:
+        raise ChannelError(TransportFault(problem, sent=False, retryable=False))
     return dict(headers)
+
+
+def header_problem(headers: Mapping[Any, Any]) -> str | None:
+    """Why HTTP cannot carry one of these headers, with its name and without its value; None when it can carry all."""
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            return f"{str(name)[:40]!r} is not the name of an HTTP header"
+        if not isinstance(value, str):
+            return f"the value of header {name} is not text"
+        if not _VALUE.fullmatch(value):
+            return f"the value of header {name} holds a line break or a character that HTTP cannot carry"
+    return None
 
 
 def endpoint(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:

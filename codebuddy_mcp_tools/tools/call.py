@@ -162,13 +162,15 @@ class CallPath:
 
     def _sender(self, call: Call) -> Sender:
         async def send(info: ToolInfo, arguments: Mapping[str, Any], headers: Mapping[str, str] | None) -> CallResult:
+            own, meta = call.headers(headers), call.meta()
+            self._service.redactor.add(*own.values())
             call.was_sent = True
             with logs_during(call, self._service):
                 return await self._service.call(
                     info,
                     arguments,
-                    headers={**(call.per_server("mcp_headers") or {}), **(headers or {})} or None,
-                    meta=call.per_server("mcp_meta"),
+                    headers=own or None,
+                    meta=meta,
                     on_progress=progress_of(call, self._on_progress),
                     session=self._session(call),
                 )

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
 
+from codebuddy_mcp_tools.client.origin import header_problem
 from codebuddy_mcp_tools.errors import (
     CallTimeoutError,
+    ConfigError,
     ConnectionLostError,
     MCPToolsError,
     ProtocolError,
@@ -65,10 +67,36 @@ class Call:
         """A value of the run's `configurable`."""
         return (self.config.get("configurable") or {}).get(key)
 
-    def per_server(self, key: str) -> Mapping[str, Any] | None:
-        """What the run's `configurable[key]` holds for this server."""
+    def headers(self, others: Mapping[str, str] | None = None) -> dict[str, str]:
+        """HTTP headers of this call only: the run's `configurable["mcp_headers"][server]`, and `others` over them.
+
+        Raises:
+            ConfigError: HTTP cannot carry one of them.
+        """
+        headers = {**self._per_server("mcp_headers"), **(others or {})}
+        problem = header_problem(headers)
+        if problem:
+            raise ConfigError(f"{self.named} was not called: {problem}")
+        return headers
+
+    def meta(self) -> dict[str, Any] | None:
+        """`_meta` of the request, from the run's `configurable["mcp_meta"][server]`.
+
+        Raises:
+            ConfigError: it is not a mapping.
+        """
+        return self._per_server("mcp_meta") or None
+
+    def _per_server(self, key: str) -> dict[str, Any]:
         value = self.configured(key)
-        return value.get(self.info.server) if isinstance(value, Mapping) else None
+        own = value.get(self.info.server) if isinstance(value, Mapping) else value
+        if own is None:
+            return {}
+        if not isinstance(own, Mapping):
+            raise ConfigError(
+                f"configurable[{key!r}] must hold a mapping for each server, as in {{{self.info.server!r}: {{…}}}}"
+            )
+        return dict(own)
 
     def artifact(self, outcome: Outcome) -> dict[str, Any]:
         """What every artifact says of a call that ended so."""

@@ -282,11 +282,47 @@ async def test_an_interceptor_that_raises_is_an_answer_and_says_whether_the_call
 
 
 async def test_headers_and_meta_of_a_run_reach_its_calls(tmp_path):
+    run = {"mcp_meta": {"s": {"tenant": "a"}}, "mcp_headers": {"s": {"X-Tenant": "a"}, "other": {"X-Other": "b"}}}
     with FaultServer({"tools": [tool("t")]}) as server:
-        async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
+        async with server.http() as url, ToolProvider({"s": {"url": url}}, state_dir=tmp_path) as provider:
             [t] = await provider.get_tools_async()
-            await t.ainvoke({}, {"configurable": {"mcp_meta": {"s": {"tenant": "a"}}}})
-            assert server.calls()[0]["meta"]["tenant"] == "a"
+            await t.ainvoke({}, {"configurable": run})
+            await t.ainvoke({})
+            first, second = server.calls()
+            tenants = [entry["headers"].get("x-tenant") for entry in server.log() if "headers" in entry]
+            assert not [entry for entry in server.log() if "x-other" in entry.get("headers", {})]
+    assert first["meta"]["tenant"] == "a"
+    assert "tenant" not in (second["meta"] or {})
+    assert [tenant for tenant in tenants if tenant] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"X-Tenant": "a\r\nEvil: 1"}, {"X Tenant": "a"}, {"X-Tenant": 5}, {"X-Tenant": "é☃"}, "X-Tenant: a", ["a"]],
+)
+async def test_a_header_that_cannot_be_sent_fails_its_call_in_one_line_before_anything_is_sent(headers, tmp_path):
+    with FaultServer({"tools": [tool("t")]}) as server:
+        async with server.http() as url, ToolProvider({"s": {"url": url}}, state_dir=tmp_path) as provider:
+            [t] = await provider.get_tools_async()
+            message = await t.ainvoke(call(t.name, {}), {"configurable": {"mcp_headers": {"s": headers}}})
+            assert server.calls() == []
+    assert (message.status, message.artifact["outcome"]) == ("error", "not_run")
+    assert "header" in message.content
+    assert "\n" not in message.content
+
+
+async def test_a_header_value_of_a_run_is_a_secret_in_what_the_server_answers(tmp_path):
+    script = {
+        "tools": [tool("t")],
+        "calls": {"t": [{"error": {"code": -32000, "message": "bad token sk-of-the-run-42"}}]},
+    }
+    run = {"mcp_headers": {"s": {"Authorization": "Bearer sk-of-the-run-42"}}}
+    with FaultServer(script) as server:
+        async with server.http() as url, ToolProvider({"s": {"url": url}}, state_dir=tmp_path) as provider:
+            [t] = await provider.get_tools_async()
+            message = await t.ainvoke(call(t.name, {}), {"configurable": run})
+    assert "bad token ***" in message.content
+    assert "sk-of-the-run-42" not in repr(message)
 
 
 @pytest.mark.parametrize("status", [500, 503, 400])
