@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codebuddy_mcp_tools.client import ClientEvent, ConnectionSpec, MCPClient, OwnerLoop, ServerHandlers
+from codebuddy_mcp_tools.client import ClientEvent, MCPClient, OwnerLoop, ServerHandlers
 from codebuddy_mcp_tools.config import Configuration, Settings
 from codebuddy_mcp_tools.errors import (
-    ConfigError,
     MCPToolsError,
-    ServerNotApprovedError,
     ToolDeniedError,
 )
 from codebuddy_mcp_tools.policy import (
@@ -27,7 +24,8 @@ from codebuddy_mcp_tools.policy import (
 from codebuddy_mcp_tools.service.admission import ApprovalHandler
 from codebuddy_mcp_tools.service.recorder import Recorder
 from codebuddy_mcp_tools.service.registry import ServerRegistry
-from codebuddy_mcp_tools.service.server import MAIN_SESSION, ClientFactory, ConfiguredServer, connection_spec
+from codebuddy_mcp_tools.service.server import MAIN_SESSION, ClientFactory, ConfiguredServer
+from codebuddy_mcp_tools.service.sessions import Sessions
 from codebuddy_mcp_tools.types import (
     Admission,
     CallResult,
@@ -43,8 +41,6 @@ from codebuddy_mcp_tools.types import (
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-MAX_SESSIONS = 32
-"""Sessions one server may have at the same time, where threads have their own; the one unused longest is closed."""
 
 
 class MCPService:
@@ -72,14 +68,20 @@ class MCPService:
         self.state_dir = state_dir
         self.redactor = Redactor()
         watch_logs(self.redactor)
-        self._environ = dict(os.environ if environ is None else environ)
-        self._handlers = handlers or ServerHandlers()
-        self._make_client = make_client or self._new_client
         self._loop = OwnerLoop.shared()
-        self._lock = threading.Lock()
         self._listeners: list[Callable[[ClientEvent], None]] = []
         self._registry = ServerRegistry(
             configuration, state_dir=state_dir, redactor=self.redactor, approval_handler=approval_handler
+        )
+        self._sessions = Sessions(
+            self._registry,
+            self._loop,
+            redactor=self.redactor,
+            environ=dict(os.environ if environ is None else environ),
+            state_dir=state_dir,
+            handlers=handlers or ServerHandlers(),
+            on_event=self._on_event,
+            make_client=make_client,
         )
 
     # -- configuration -------------------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ class MCPService:
         changed = [
             n for n in {**before, **self._registry.servers} if before.get(n) is not self._registry.servers.get(n)
         ]
-        await self._loop.run(self._close_clients(before[n] for n in changed if n in before))
+        await self._loop.run(self._sessions.close([before[n] for n in changed if n in before]))
         for name in changed:
             self._announce(ClientEvent(kind="tools_changed", server=name, message="configuration changed"))
         return tuple(changed)
@@ -143,41 +145,6 @@ class MCPService:
             listener(event)
 
     # -- sessions ------------------------------------------------------------------------------------------------
-
-    def _new_client(self, spec: ConnectionSpec) -> MCPClient:
-        return MCPClient(
-            spec,
-            redactor=self.redactor,
-            loop=self._loop,
-            on_event=self._on_event,
-            handlers=self._handlers,
-            environ=self._environ,
-        )
-
-    def _client(self, server: ConfiguredServer, session: str = MAIN_SESSION) -> MCPClient:
-        """The client of one session, made when first needed; only for admitted servers."""
-        if server.admission is not Admission.ADMITTED:
-            line = f"server {server.name!r}: {server.reason}"
-            if server.admission is Admission.INVALID:
-                raise ConfigError(line, path=server.entry.path, pointer=server.entry.pointer)
-            raise ServerNotApprovedError(line, server=server.name)
-        with self._lock:  # calls come from any thread, and two of them must not make two sessions
-            client = server.clients.pop(session, None) or self._make_client(self._spec(server))
-            server.clients[session] = client  # last in order: used last
-            surplus = server.surplus(MAX_SESSIONS)
-        for extra in surplus:
-            self._loop.spawn(extra.aclose())
-        return client
-
-    def _spec(self, server: ConfiguredServer) -> ConnectionSpec:
-        return connection_spec(
-            server.entry,
-            self.settings,
-            workspace=self.configuration.workspace,
-            environ=self._environ,
-            redactor=self.redactor,
-            state_dir=self.state_dir,
-        )
 
     async def _on_event(self, event: ClientEvent) -> None:
         """Runs on the owner loop, in the client's worker, never inside a receive loop."""
@@ -240,7 +207,7 @@ class MCPService:
 
     async def _fetch(self, server: ConfiguredServer, *, refresh: bool) -> None:
         try:
-            listing = await self._client(server).list_tools(refresh=refresh)
+            listing = await self._sessions.client(server).list_tools(refresh=refresh)
         except MCPToolsError as error:
             self._note_failure(server, str(error))
             return
@@ -280,7 +247,7 @@ class MCPService:
             ServerError: one of its kinds, see `MCPClient.call_tool`.
         """
         server = self.server(tool.server)
-        client = self._client(server, session)
+        client = self._sessions.client(server, session)
         if not server.offers(tool.name):
             held = tool.name in server.held_back
             why = "is held back: its definition changed after approval" if held else "is no longer offered"
@@ -307,11 +274,11 @@ class MCPService:
 
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> tuple[PromptMessage, ...]:
         """Render one prompt. Raises as `call` does."""
-        return await self._client(self.server(server)).get_prompt(name, arguments)
+        return await self._sessions.client(self.server(server)).get_prompt(name, arguments)
 
     async def read_resource(self, server: str, uri: str) -> tuple[ResourceContent, ...]:
         """Read one resource. Raises as `call` does."""
-        return await self._client(self.server(server)).read_resource(uri)
+        return await self._sessions.client(self.server(server)).read_resource(uri)
 
     async def _collect(
         self, server: str | None, what: str, ask: Callable[[MCPClient], Coroutine[Any, Any, tuple[T, ...]]]
@@ -326,7 +293,7 @@ class MCPService:
         self, server: ConfiguredServer, ask: Callable[[MCPClient], Coroutine[Any, Any, tuple[T, ...]]]
     ) -> tuple[T, ...]:
         try:
-            return await ask(self._client(server))
+            return await ask(self._sessions.client(server))
         except MCPToolsError as error:
             logger.warning("%s", clean_line(self.redactor.redact(str(error)), 600))
             return ()
@@ -350,21 +317,12 @@ class MCPService:
         """Run a coroutine of ours on the owner loop without waiting for it."""
         self._loop.spawn(coroutine)
 
-    async def _close_clients(self, servers: Iterable[ConfiguredServer]) -> None:
-        closing: list[Coroutine[Any, Any, None]] = []
-        for server in servers:
-            server.loading.cancel()
-            closing += [client.aclose() for client in server.clients.values()]
-            server.clients = {}
-            server.problem = None
-        await asyncio.gather(*closing)
-
     def abandon(self) -> None:
         """`aclose` for a finalizer, which may run in any thread, inside any call: waits for nothing, locks nothing."""
         if self._loop.running:
-            self._loop.spawn(self._close_clients(list(self._registry.servers.values())))
+            self._loop.spawn(self._sessions.close())
 
     async def aclose(self) -> None:
         """End every session and process. May be called twice, and from anywhere; a later call connects anew."""
-        await self._loop.run(self._close_clients(list(self._registry.servers.values())))
+        await self._loop.run(self._sessions.close())
         await asyncio.wrap_future(self.audit.flushed())
