@@ -16,8 +16,9 @@ from codebuddy_mcp_tools.cli.output import ExitCode, fail, remark, report, say
 from codebuddy_mcp_tools.cli.session import Session, session_of
 from codebuddy_mcp_tools.config import ServerEntry, choose
 from codebuddy_mcp_tools.errors import UnknownServerError
-from codebuddy_mcp_tools.policy import ToolPins
+from codebuddy_mcp_tools.policy import AuditLog, ToolPins, show
 from codebuddy_mcp_tools.policy.approvals import needs_approval
+from codebuddy_mcp_tools.policy.audit import log_path
 from codebuddy_mcp_tools.types import Admission
 
 
@@ -35,13 +36,18 @@ def approve(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; what is approved is still shown.")] = False,
     deny: Annotated[bool, typer.Option("--deny", help="Refuse the servers instead.")] = False,
     tools: Annotated[
-        bool, typer.Option("--tools", help="Accept the tool definitions that changed since the approval.")
+        bool,
+        typer.Option(
+            "--tools", help="Accept tool definitions that changed since the approval, after showing the change."
+        ),
     ] = False,
 ) -> None:
     """Approve servers that the project's own files define, after showing what they run."""
     session = session_of(context)
+    if tools and deny:
+        raise fail("--tools and --deny cannot go together: what is not accepted stays waiting", ExitCode.USAGE)
     if tools:
-        _accept_tools(session, names or [])
+        _accept_tools(session, names or [], yes=yes)
         return
     entries = _asked(session, names or [])
     if not entries:
@@ -82,12 +88,21 @@ def _answer(session: Session, entry: ServerEntry, *, yes: bool, deny: bool) -> N
     say(session.approvals.request(entry).text())
     approved = not deny and (yes or typer.confirm("Approve?", default=False))
     session.approvals.record(entry, approved)
+    fingerprint = session.approvals.fingerprint(entry)
+    _audit(session).write(
+        "approval", server=entry.name, approved=approved, fingerprint=fingerprint, scope=entry.scope.value
+    )
     say(f'"{entry.name}" ({entry.scope.value} scope) is {"approved" if approved else "refused"}.')
     state = session.admission(entry)
     if approved and state is not Admission.ADMITTED:
         remark(f'note: "{entry.name}" does not start all the same: {_why(session, entry, state)}')
     elif approved and (winner := _winner(session, entry)) is not entry:
         remark(f'note: the {winner.scope.value} scope has a "{entry.name}" as well; that one counts, and this does not')
+
+
+def _audit(session: Session) -> AuditLog:
+    workspace = session.places.workspace if session.configuration.settings.audit else None
+    return AuditLog(log_path(workspace))
 
 
 def _winner(session: Session, entry: ServerEntry) -> ServerEntry:
@@ -106,14 +121,26 @@ def _why(session: Session, entry: ServerEntry, state: Admission) -> str:
     return state.value
 
 
-def _accept_tools(session: Session, names: Iterable[str]) -> None:
+def _accept_tools(session: Session, names: Iterable[str], *, yes: bool) -> None:
+    """Shows what changed, server by server, and takes exactly that as accepted."""
     pins = ToolPins(session.state_dir, session.places.workspace)
-    for name in [session.server_name(name) for name in names] or list(session.configuration.entries):
-        accepted = pins.accept(name)
-        if accepted:
-            say(f'Accepted for "{name}": {", ".join(accepted)}')
-        elif names:
-            say(f'No changed definition of "{name}" waits.')
+    wanted = [session.server_name(name) for name in names]
+    waiting = [pins.waiting(name) for name in wanted or session.configuration.entries]
+    for found in waiting:
+        if found.problem:
+            remark(f"warning: {found.problem}")
+        if found.changed:
+            say(found.text())
+        elif wanted:
+            say(f'No changed definition of "{found.server}" waits.')
+    changed = [found for found in waiting if found.changed]
+    if changed and not yes and not sys.stdin.isatty():
+        raise fail("there is no terminal to ask; look at the above and repeat with --yes", ExitCode.NEEDS_ANSWER)
+    for found in changed:
+        if yes or typer.confirm(f'Accept these definitions of "{found.server}"?', default=False):
+            accepted = ", ".join(map(show, pins.accept(found.server, found.changed)))
+            _audit(session).write("pin", server=found.server, message=f"accepted: {accepted}")
+            say(f'Accepted for "{found.server}": {accepted}')
 
 
 def reset_approvals(

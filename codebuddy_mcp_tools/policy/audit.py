@@ -8,13 +8,14 @@ Every line:
     pid       the writing process
     server    the server's configured name, where there is one
 
-`event` and its further fields (absent when unknown):
+`event` and its further fields (absent when unknown) are those of `FIELDS`; nothing else can be written:
 
     call          tool, arguments (names only), effect (read, write), decision (allow, ask, deny), rule, outcome (ok,
-                  tool_error, not_run, unknown, cancelled), duration_ms, chars (length of the result), signals (see
-                  `signals`)
-    approval      approved, fingerprint, scope
-    pin           message
+                  tool_error, not_run, unknown, cancelled), duration_ms, chars (length of the result), signals (what
+                  the result showed, see `signals`)
+    approval      approved, fingerprint, scope: somebody answered whether a server may start
+    pin           message: a definition is not the accepted one, or was accepted
+    signal        tool, signals: what a tool's definition showed
     connected, disconnected, tools_changed, resources_changed, prompts_changed, breaker, error
                   message
 
@@ -45,10 +46,27 @@ logger = logging.getLogger(__name__)
 _VERSION = 1
 _LONGEST_TEXT = 1000
 _MOST_ITEMS = 100
-_NEVER_WRITTEN = frozenset(
-    {"args", "params", "payload", "result", "content", "text", "value", "values", "headers", "env"}
-)
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_MESSAGE = frozenset({"server", "message"})
+FIELDS: Mapping[str, frozenset[str]] = {
+    "call": frozenset(
+        {
+            "server", "tool", "arguments", "effect", "decision", "rule", "outcome", "duration_ms", "chars", "signals",
+        }
+    ),
+    "approval": frozenset({"server", "approved", "fingerprint", "scope"}),
+    "signal": frozenset({"server", "tool", "signals"}),
+    "pin": _MESSAGE,
+    **dict.fromkeys(("connected", "disconnected", "error", "breaker"), _MESSAGE),
+    **dict.fromkeys(("tools_changed", "resources_changed", "prompts_changed"), _MESSAGE),
+}  # fmt: skip
+"""Every event and the fields it may have beside `v`, `ts`, `event` and `pid`."""
+# A pipe in the file's place must not make anybody wait for a reader.
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def log_path(workspace: Path | None) -> Path | None:
+    """Where the events of a workspace are kept; `None` without one."""
+    return workspace / ".codebuddy" / "logs" / "mcp.jsonl" if workspace else None
 
 
 def _now() -> datetime:
@@ -86,10 +104,13 @@ class AuditLog:
     def write(self, event: str, **fields: Any) -> None:
         """Appends one line; never raises.
 
-        Fields that are `None` are left out. A mapping given as `arguments` is reduced to its names; fields that could
-        hold values of a call (`result`, `content`, `headers`, …) are refused.
+        Fields that are `None` are left out. A mapping given as `arguments` is reduced to its names; events and fields
+        that are not in `FIELDS` are refused: they could hold values of a call.
         """
         if self.path is None:
+            return
+        if event not in FIELDS:
+            self._complain(f"the audit event {event!r} is not one of the schema and is not written")
             return
         try:
             line = self._line(event, fields)
@@ -108,11 +129,9 @@ class AuditLog:
             "pid": os.getpid(),
         }
         for name, value in fields.items():
-            if value is None or name in record:
-                continue
-            if name in _NEVER_WRITTEN:
-                self._complain(f"the audit field {name!r} may hold values of a call and is not written")
-            else:
+            if name not in FIELDS[event]:
+                self._complain(f"the audit field {name!r} is not one of the event {event!r} and is not written")
+            elif value is not None:
                 record[name] = self._plain(sorted(map(str, value)) if name == "arguments" else value)
         return json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 

@@ -24,7 +24,7 @@ from codebuddy_mcp_tools.policy.text import show
 from codebuddy_mcp_tools.types import JSON, ToolInfo, ToolListing
 
 INSTRUCTIONS = "(instructions)"
-"""Stands for the server's instructions where a tool's name stands; no tool name of a pin."""
+"""Stands for the server's instructions where a tool's name stands."""
 _LARGEST_KEPT = 64 * 1024
 Pin = dict[str, Any]
 Kind = Literal["changed", "new", "removed"]
@@ -39,6 +39,8 @@ class PinChange:
     kind: Kind
     diff: str
     """What differs, several short lines, safe for a terminal."""
+    sha256: str = ""
+    """The hash of the definition now, so that exactly what somebody saw is what they accept; empty when removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +94,21 @@ class ToolPins:
             problem = self._save(store, server, {"accepted": accepted, "waiting": waiting}) or problem
         return PinReport(server, changed, problem=problem)
 
-    def accept(self, server: str, tools: Collection[str] | None = None) -> tuple[str, ...]:
+    def waiting(self, server: str) -> PinReport:
+        """What the last `check` reported and nobody has accepted, also by another process. Touches no server."""
+        store = self._store(server)
+        data = store.read()
+        accepted, waiting = _table(data, "accepted"), _table(data, "waiting")
+        now = {name: pin for name, pin in {**accepted, **waiting}.items() if pin is not None}
+        return PinReport(server, tuple(_changes(accepted, now)), problem=store.problem)
+
+    def accept(self, server: str, changes: Collection[PinChange] | None = None) -> tuple[str, ...]:
         """Takes the definitions that the last `check` reported as the accepted ones, also in another process.
 
         Args:
             server: the server.
-            tools: only these tools (`INSTRUCTIONS` for the instructions); all when `None`.
+            changes: what somebody saw; of a definition that has changed again since, nothing is accepted. `None`:
+                all that waits.
 
         Returns:
             What was accepted, by name.
@@ -105,14 +116,17 @@ class ToolPins:
         Raises:
             ConfigError: the store cannot be written.
         """
+        seen = None if changes is None else {(change.tool, change.sha256) for change in changes}
         done: list[str] = []
 
         def edit(data: dict[str, Any]) -> None:
             accepted, waiting = _table(data, "accepted"), _table(data, "waiting")
-            for name in [name for name in waiting if tools is None or name in tools]:
-                pin = waiting.pop(name)
+            for name, pin in list(waiting.items()):
+                if seen is not None and (name, _hash(pin) if pin else "") not in seen:
+                    continue
+                del waiting[name]
                 accepted.pop(name, None)
-                if pin is not None:
+                if pin:
                     accepted[name] = pin
                 done.append(name)
             data.update(accepted=accepted, waiting=waiting)
@@ -142,13 +156,15 @@ class ToolPins:
 
 
 def _pins(tools: Collection[ToolInfo], instructions: str | None) -> dict[str, Pin]:
-    pins: dict[str, Pin] = {}
+    definitions: dict[str, Mapping[str, JSON]] = {}
     for tool in tools:
-        if tool.name not in pins:  # a name listed twice: the first is the one that counts everywhere
-            pins[tool.name] = _pin(tool.definition or _definition(tool))
+        if tool.name not in definitions:  # a name listed twice: the first is the one that counts everywhere
+            definitions[tool.name] = tool.definition or _definition(tool)
     if instructions:
-        pins[INSTRUCTIONS] = _pin({"instructions": instructions})
-    return pins
+        namesake = definitions.get(INSTRUCTIONS)  # a tool of that name must not go unwatched
+        whole = {"instructions": instructions}
+        definitions[INSTRUCTIONS] = whole if namesake is None else {**whole, "tool": namesake}
+    return {name: _pin(definition) for name, definition in definitions.items()}
 
 
 def _pin(definition: Mapping[str, JSON]) -> Pin:
@@ -179,14 +195,20 @@ def _changes(accepted: Mapping[str, Pin], now: Mapping[str, Pin]) -> list[PinCha
     for name, pin in now.items():
         before = accepted.get(name)
         if before is None:
-            changes.append(PinChange(name, "new", describe_difference(None, pin["definition"])))
-        elif before.get("sha256") != pin["sha256"] or not pin["sha256"]:
-            diff = describe_difference(before.get("definition"), pin["definition"])
-            changes.append(PinChange(name, "changed", diff))
+            changes.append(PinChange(name, "new", describe_difference(None, pin.get("definition")), _hash(pin)))
+        elif _hash(before) != _hash(pin) or not _hash(pin):
+            diff = describe_difference(before.get("definition"), pin.get("definition"))
+            changes.append(PinChange(name, "changed", diff, _hash(pin)))
     removed = [name for name in accepted if name not in now]
     return [*changes, *(PinChange(name, "removed", "- no longer listed") for name in removed)]
 
 
+def _hash(pin: Pin) -> str:
+    return str(pin.get("sha256", ""))
+
+
 def _table(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """A table of pins (`None`: a tool that is gone); what is neither is left out, as if nobody had accepted it."""
     value = data.get(key)
-    return dict(value) if isinstance(value, dict) else {}
+    items = value.items() if isinstance(value, dict) else ()
+    return {name: pin for name, pin in items if pin is None or isinstance(pin, dict)}

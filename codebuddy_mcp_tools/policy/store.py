@@ -88,7 +88,8 @@ def read_private(path: Path, *, secret: bool = False) -> bytes | Distrust | None
         secret: it must not be readable for others either.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
+        # Not blocking: a pipe in the file's place must not make anybody wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

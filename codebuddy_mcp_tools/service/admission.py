@@ -65,11 +65,15 @@ class Gatekeeper:
     def can_ask(self) -> bool:
         return self._handler is not None
 
+    def fingerprint(self, entry: ServerEntry) -> str:
+        """What an answer about this entry is bound to. Reads the user's key."""
+        return self._approvals.fingerprint(entry)
+
     async def answer(self, entry: ServerEntry) -> bool:
         """The person's answer for a pending entry, stored; concurrent callers share one question."""
         if self._handler is None:
             return False
-        key = await asyncio.to_thread(self._approvals.fingerprint, entry)
+        key = await asyncio.to_thread(self.fingerprint, entry)
         with self._lock:
             mine = key not in self._asked
             future = self._asked.setdefault(key, concurrent.futures.Future())

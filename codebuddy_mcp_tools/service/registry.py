@@ -13,6 +13,7 @@ from pathlib import Path
 from codebuddy_mcp_tools.config import Configuration, ServerEntry, choose
 from codebuddy_mcp_tools.errors import UnknownServerError
 from codebuddy_mcp_tools.policy import AuditLog, Redactor, ServerApprovals, ToolPins, pending_message
+from codebuddy_mcp_tools.policy.audit import log_path
 from codebuddy_mcp_tools.service.admission import ApprovalHandler, Gatekeeper
 from codebuddy_mcp_tools.service.recorder import Recorder
 from codebuddy_mcp_tools.service.server import ConfiguredServer
@@ -61,8 +62,7 @@ class ServerRegistry:
                 logger.warning("%s", diagnostic)
         settings, workspace = configuration.settings, configuration.workspace
         self.pins = ToolPins(self._state_dir, workspace)
-        log = workspace / ".codebuddy" / "logs" / "mcp.jsonl" if workspace else None
-        self.audit = Recorder(AuditLog(log if settings.audit else None, self._redactor))
+        self.audit = Recorder(AuditLog(log_path(workspace) if settings.audit else None, self._redactor))
         approvals = ServerApprovals(self._state_dir, workspace)
         self._gatekeeper = Gatekeeper(approvals, settings, self._approval_handler)
         records = {name: self._record(self._winner(name)) for name in configuration.entries}
@@ -105,7 +105,10 @@ class ServerRegistry:
             logger.warning("server %r: %s", server.name, server.reason, exc_info=error)
             return
         server.admission, server.reason = await asyncio.to_thread(self._gatekeeper.admission, server.entry)
-        self.audit.write("approval", server=server.name, approved=approved)
+        fingerprint = await asyncio.to_thread(self._gatekeeper.fingerprint, server.entry)
+        self.audit.write(
+            "approval", server=server.name, approved=approved, fingerprint=fingerprint, scope=server.entry.scope.value
+        )
 
     def tell_pending(self) -> None:
         """Name the servers that wait for an approval, once: a run with nobody to ask must not miss them silently."""

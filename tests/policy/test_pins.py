@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,9 @@ def test_a_change_stays_reported_until_it_is_accepted_also_by_another_process(tm
     for _ in range(2):
         assert len(pins.check("s", changed, "Be kind.").changed) == 3
     elsewhere = ToolPins(tmp_path / "state", tmp_path / "w")
-    assert elsewhere.accept("s", ["read"]) == ("read",)
+    shown = elsewhere.waiting("s")
+    assert shown.text() == pins.check("s", changed, "Be kind.").text()
+    assert elsewhere.accept("s", shown.changed[:1]) == ("read",)
     assert [item.tool for item in pins.check("s", changed, "Be kind.").changed] == ["new", "write"]
     assert elsewhere.accept("s") == ("new", "write")
     assert pins.check("s", changed, "Be kind.").changed == ()
@@ -104,6 +107,32 @@ def test_only_what_was_reported_is_accepted(pins: ToolPins) -> None:
     pins.accept("s")
     report = pins.check("s", listing({**READ, "title": "evil"}, WRITE), "Be kind.")
     assert [item.tool for item in report.changed] == ["read"]
+
+
+def test_a_definition_that_changes_again_while_somebody_reads_is_not_accepted(pins: ToolPins) -> None:
+    pins.check("s", listing({**READ, "title": "harmless"}, WRITE), "Be kind.")
+    shown = pins.waiting("s")
+    pins.check("s", listing({**READ, "title": "evil"}, WRITE), "Be kind.")
+    assert pins.accept("s", shown.changed) == ()
+    assert "evil" in pins.waiting("s").text()
+
+
+def test_a_tool_that_is_named_like_the_place_of_the_instructions_is_watched_too(tmp_path: Path) -> None:
+    pins = ToolPins(tmp_path, None)
+    tool = {"name": INSTRUCTIONS, "description": "harmless"}
+    pins.check("s", listing(tool), "Be kind.")
+    report = pins.check("s", listing({**tool, "description": "evil"}), "Be kind.")
+    assert "harmless → evil" in report.text()
+    assert report.held_back == {INSTRUCTIONS}
+
+
+@pytest.mark.parametrize("table", [5, [], {"read": 5, "write": [1]}, {"read": None}, {"read": {"definition": 5}}])
+def test_a_store_whose_parts_are_damaged_accepts_nothing(tmp_path: Path, pins: ToolPins, table: object) -> None:
+    store = next((tmp_path / "state" / "mcp-pins").glob("*.json"))
+    store.write_text(json.dumps({"accepted": table, "waiting": table}))
+    assert {"read", "write"} <= pins.check("s", listing(READ, WRITE), None).held_back
+    pins.accept("s", pins.waiting("s").changed)
+    assert pins.check("s", listing(READ, WRITE), None).changed == ()
 
 
 def test_a_definition_that_goes_back_is_fine_again(pins: ToolPins) -> None:

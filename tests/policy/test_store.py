@@ -99,6 +99,8 @@ def test_a_damaged_file_is_empty_and_reported(store: PrivateStore, content: byte
 def test_what_is_no_regular_file_or_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder").mkdir()
     assert isinstance(read_private(tmp_path / "folder"), Distrust)
+    os.mkfifo(tmp_path / "pipe")
+    assert isinstance(read_private(tmp_path / "pipe"), Distrust), "and nobody waits for a writer"
     replace_private(tmp_path / "big", b"x" * 100)
     monkeypatch.setattr(room, "_MAX_BYTES", 99)
     assert isinstance(read_private(tmp_path / "big"), Distrust)
