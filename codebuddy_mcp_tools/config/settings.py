@@ -54,6 +54,8 @@ class Settings(_Frozen):
     defer: Names = ()
     """`Defer(pattern)` and `NoDefer(pattern)` modifiers."""
     call_style: Literal["direct", "execute"] = "direct"
+    tool_search: Literal["own", "provider"] = "own"
+    """`provider`: a model's provider that searches tools itself (Anthropic, OpenAI) does so, and ours is not bound."""
     allowed_hosts: Names = ()
     """Private hosts that may be dialled."""
     trust_env: StrictBool = False

@@ -1,7 +1,8 @@
 """The model node: binds what the state makes visible, and asks the model.
 
 Bound in this order, always the same: the graph's own and core tools, ToolSearch and describe_tool where anything is
-hidden, the provider's visible tools, and last what searches have activated.
+hidden, the provider's visible tools, and last what searches have activated. Where the model's provider searches
+(`toolSearch: provider`), its search tool stands in the place of ours and all tools are bound, the deferred ones marked.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, InvalidToolCall, SystemMessage, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
 
 from codebuddy_mcp_tools.nodes.approval import asks_by_interrupt
 from codebuddy_mcp_tools.nodes.state import value_of
+from codebuddy_mcp_tools.tools.forms import MARK
+from codebuddy_mcp_tools.types import Exposure
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.provider import ToolProvider
@@ -39,27 +42,76 @@ def modifiers_of(config: RunnableConfig | None) -> tuple[str, ...]:
 
 
 def distinct(tools: Sequence[Any]) -> list[Any]:
-    """The tools without those whose name came before."""
+    """The tools without those whose name came before; of definitions that are mappings, without repetitions."""
     found: dict[Any, Any] = {}
     for tool in tools:
-        found.setdefault(getattr(tool, "name", id(tool)), tool)
+        key = repr(tool) if isinstance(tool, Mapping) else getattr(tool, "name", id(tool))
+        found.setdefault(key, tool)
     return list(found.values())
+
+
+_SEARCH_TOOLS: dict[str, dict[str, str]] = {
+    "anthropic": {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
+    "openai": {"type": "tool_search"},
+}
+"""What switches a provider's own search on: the definitions of LangChain's `ProviderToolSearchMiddleware`."""
+
+
+def provider_search_tool(provider: ToolProvider, model: Any) -> dict[str, str] | None:
+    """What to bind so that the model's provider searches the deferred tools itself.
+
+    Returns:
+        `None` where ToolSearch is to be used: the setting `toolSearch` does not say `provider`, or this model's
+        provider has no search of its own.
+    """
+    if provider.catalog.tool_search != "provider" or provider.catalog.call_style == "execute":
+        return None
+    while isinstance(model, RunnableBinding):
+        model = model.bound
+    namespace: list[str] = getattr(model, "get_lc_namespace", list)()
+    found = _SEARCH_TOOLS.get(namespace[-1]) if namespace[:-1] == ["langchain", "chat_models"] else None
+    return None if found is None else dict(found)
 
 
 def bound_tools(
     provider: ToolProvider,
-    own: Sequence[BaseTool],
+    own: Sequence[Any],
     activated: Sequence[str],
     *,
     context_window: int | None = None,
     modifiers: Sequence[str] = (),
-) -> list[BaseTool]:
-    """What is bound to the model, in a fixed order; `own` comes first, without repetitions."""
+    search_tool: dict[str, str] | None = None,
+) -> list[Any]:
+    """What is bound to the model, in a fixed order; `own` comes first, without repetitions.
+
+    Args:
+        provider: whose tools.
+        own: the graph's own tools.
+        activated: visible names of the deferred tools that searches have activated.
+        context_window: tokens of the model's window.
+        modifiers: `Defer`/`NoDefer` of the run.
+        search_tool: see `provider_search_tool`.
+    """
     catalog = provider.catalog
     scope: dict[str, Any] = {"context_window": context_window, "modifiers": modifiers}
-    hidden = catalog.call_style == "execute" or any(level != "full" for level in catalog.levels(**scope).values())
-    discovery = catalog.tools(**scope) if hidden else []
-    return distinct([*own, *provider.core_tools, *discovery, *catalog.visible(activated, **scope)])
+    levels = set(catalog.levels(**scope).values())
+    discovery: list[Any] = []
+    if search_tool is None:
+        discovery = catalog.tools(**scope) if catalog.call_style == "execute" or levels - {Exposure.FULL} else []
+    else:
+        # A stub says where to read the rest.
+        discovery = [t for t in catalog.tools(**scope) if t.name == "describe_tool"] if Exposure.STUB in levels else []
+        discovery += [search_tool] if Exposure.DEFERRED in levels else []
+    shown = catalog.visible(activated, **scope, provider_search=search_tool is not None)
+    return [_as_sent(tool) for tool in distinct([*own, *provider.core_tools, *discovery, *shown])]
+
+
+def _as_sent(tool: Any) -> Any:
+    """The tool without a mark that says nothing: chat models send it on, and not every endpoint knows the field."""
+    extras = getattr(tool, "extras", None) or {}
+    if extras.get(MARK) is not False or not isinstance(tool, BaseTool):
+        return tool
+    return tool.model_copy(update={"extras": {key: value for key, value in extras.items() if key != MARK}})
 
 
 def make_model_node(
@@ -89,13 +141,16 @@ def make_model_node(
     """
     chat: Any = named_model(model) if isinstance(model, str) else model
     own = tuple(tools)
-    window = context_window_of(chat)
+    scope: dict[str, Any] = {
+        "context_window": context_window_of(chat),
+        "search_tool": provider_search_tool(provider, chat),
+    }
     system = SystemMessage(system_prompt) if isinstance(system_prompt, str) else system_prompt
 
     def prepared(state: Any, config: RunnableConfig | None) -> tuple[Any, list[AnyMessage]]:
         asks_by_interrupt(provider, value_of(state, "approved_tools") or ())
         activated = value_of(state, "activated_tools") or ()
-        shown = bound_tools(provider, own, activated, context_window=window, modifiers=modifiers_of(config))
+        shown = bound_tools(provider, own, activated, **scope, modifiers=modifiers_of(config))
         messages = list(state if isinstance(state, list) else value_of(state, messages_key) or ())
         runnable = chat
         if shown:

@@ -86,6 +86,8 @@ class CompletionGate(Runnable[Any, dict[str, Any]]):
         ]
         if not names:
             return None
+        if self._provider.catalog.tool_search == "provider":
+            return f"Read tools of {server}, to be searched for: {', '.join(names[:_MAX_NAMED])}"
         return f"Read tools of {server} that ToolSearch loads: select:{','.join(names[:_MAX_NAMED])}"
 
 

@@ -21,7 +21,13 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import TracePolicy, omit_payload
 
 from codebuddy_mcp_tools.nodes.approval import ask, asks_by_interrupt, can_wait
-from codebuddy_mcp_tools.nodes.binding import bound_tools, context_window_of, distinct, modifiers_of
+from codebuddy_mcp_tools.nodes.binding import (
+    bound_tools,
+    context_window_of,
+    distinct,
+    modifiers_of,
+    provider_search_tool,
+)
 from codebuddy_mcp_tools.nodes.callgate import CallGate, TurnGates
 from codebuddy_mcp_tools.nodes.calls import Turn, answered_instead, arun_call, run_call
 from codebuddy_mcp_tools.nodes.debts import ledger_of_turn
@@ -104,7 +110,9 @@ class MCPToolsMiddleware(AgentMiddleware[Any, Any, Any]):
         own = [tool for tool in others if isinstance(tool, BaseTool)]
         plain = [tool for tool in others if not isinstance(tool, BaseTool)]
         activated = request.state.get("activated_tools") or ()
-        return request.override(tools=[*plain, *bound_tools(self._provider, own, activated, **self._scope())])
+        search_tool = provider_search_tool(self._provider, request.model)
+        shown = bound_tools(self._provider, own, activated, **self._scope(), search_tool=search_tool)
+        return request.override(tools=distinct([*plain, *shown]))
 
     def _is_ours(self, tool: BaseTool) -> bool:
         return tool.name in self._own or (is_mcp_tool(tool) and self._provider.catalog.get(tool.name) is not None)

@@ -134,8 +134,8 @@ class Toolbox:
 
     @cached_property
     def _deferred(self) -> frozenset[str]:
-        if self._catalog.call_style == "execute":
-            return frozenset()
+        if self._catalog.call_style == "execute" or self._catalog.tool_search == "provider":
+            return frozenset()  # what the provider has found for its model was never activated here
         return frozenset(tool.name for tool in self._catalog.deferred(**self._scope))
 
     def waking(self, planned: Planned, target: MCPTool) -> ToolMessage:

@@ -2,8 +2,7 @@
 found.
 
 Policy: the order of what is bound is the provider's, and never changes while the tools do not; what a search
-    activates is
-appended. A catalogue holds no state of any conversation: what is activated lives in the graph's state.
+activates is appended. A catalogue holds no state of any conversation: what is activated lives in the graph's state.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from langchain_core.tools import BaseTool
 from codebuddy_mcp_tools.policy import Ambiguous, ExposureRules, NameTable
 from codebuddy_mcp_tools.policy.exposure import AUTO_SHARE, DEFAULT_CONTEXT_WINDOW
 from codebuddy_mcp_tools.tools.costs import CatalogCost, ToolCost
-from codebuddy_mcp_tools.tools.definitions import TokenCounter, bound_text, definition, estimate_tokens, stub
+from codebuddy_mcp_tools.tools.definitions import TokenCounter, bound_text, definition, estimate_tokens
 from codebuddy_mcp_tools.tools.finding import Resolution, SearchHit, selected_names
+from codebuddy_mcp_tools.tools.forms import MARK, ToolForms
 from codebuddy_mcp_tools.tools.search import SearchIndex
 from codebuddy_mcp_tools.tools.semantic import SemanticRanks
 from codebuddy_mcp_tools.tools.tool import MCPTool
@@ -36,6 +36,8 @@ class ToolCatalog:
         rules: decides the exposure of each tool.
         call_style: `execute` binds only ToolSearch, describe_tool and execute_tool, so that the tool block never
             changes.
+        tool_search: `provider` leaves searching to the model's provider, where it can: deferred tools are bound as
+            well, marked as such.
         counter: counts the tokens of a text; default characters / 4.
         embeddings: helps the search; optional.
         server_states: the servers' status, for what ToolSearch says of servers that are not there.
@@ -48,6 +50,7 @@ class ToolCatalog:
         *,
         rules: ExposureRules | None = None,
         call_style: Literal["direct", "execute"] = "direct",
+        tool_search: Literal["own", "provider"] = "own",
         counter: TokenCounter | None = None,
         embeddings: Embeddings | None = None,
         server_states: Callable[[], Sequence[ServerStatus]] | None = None,
@@ -56,6 +59,7 @@ class ToolCatalog:
     ) -> None:
         self.rules = rules or ExposureRules()
         self.call_style = call_style
+        self.tool_search = tool_search
         self.server_states = server_states or (lambda: ())
         self.wait_loading = wait_loading
         self._count = counter or estimate_tokens
@@ -63,8 +67,7 @@ class ToolCatalog:
         self._reserved = tuple(reserved)
         self._tools: dict[str, MCPTool] = {}
         self._index = SearchIndex()
-        self._stubs: dict[str, MCPTool] = {}
-        self._woken: dict[str, MCPTool] = {}
+        self._forms = ToolForms()
         self._tokens: dict[str, tuple[int, int]] = {}
         self._levels: dict[tuple[int, tuple[str, ...]], dict[str, Exposure]] = {}
         self._names: NameTable | None = None
@@ -78,19 +81,34 @@ class ToolCatalog:
         gone = [name for name, tool in self._tools.items() if fresh.get(name) is not tool]
         self._index.remove(gone)
         for name in gone:
-            for kept in (self._stubs, self._woken, self._tokens):
-                kept.pop(name, None)
+            self._forms.forget(name)
+            self._tokens.pop(name, None)
         for name, tool in fresh.items():
             if self._tools.get(name) is not tool:
                 self._index.add(name, tool.info)
-                # What a provider's own tool search goes by. What only the budget defers is not marked: a model that is
-                # given all tools, and no search, could not reach it.
-                level = self.rules.level(tool.info, tool.server_config, over_budget=False)
-                tool.extras = {**(tool.extras or {}), "defer_loading": level is Exposure.DEFERRED}
         self._tools = fresh
         self._names = None
         self._levels.clear()
         self._generation += 1
+        self._mark()
+
+    def _mark(self) -> None:
+        """Say in each tool's `extras` whether it is deferred: what a provider's own tool search goes by.
+
+        What only the budget defers is marked where the provider is to search. A model that is given all tools, and no
+        search, could not reach it.
+        """
+        by_budget = self.levels() if self.tool_search == "provider" else None
+        for name, tool in self._tools.items():
+            level = by_budget[name] if by_budget else self.rules.level(tool.info, tool.server_config, over_budget=False)
+            tool.extras = {**(tool.extras or {}), MARK: level is Exposure.DEFERRED}
+
+    def follow(self, rules: ExposureRules) -> None:
+        """Take over other rules of exposure."""
+        self.rules = rules
+        self._levels.clear()
+        self._generation += 1
+        self._mark()
 
     @property
     def generation(self) -> int:
@@ -140,7 +158,12 @@ class ToolCatalog:
         return levels(over_budget=True) if shown >= AUTO_SHARE * self._window else fitting
 
     def visible(
-        self, activated: Sequence[str] = (), *, context_window: int | None = None, modifiers: Sequence[str] = ()
+        self,
+        activated: Sequence[str] = (),
+        *,
+        context_window: int | None = None,
+        modifiers: Sequence[str] = (),
+        provider_search: bool = False,
     ) -> list[BaseTool]:
         """The tools to bind, in a fixed order; what a search has activated is appended.
 
@@ -149,6 +172,8 @@ class ToolCatalog:
                 skipped.
             context_window: see `levels`.
             modifiers: see `levels`.
+            provider_search: the model's provider searches: deferred tools are there in their places, with
+                `extras["defer_loading"]` true, and nothing needs to be activated.
 
         Raises:
             ConfigError: a modifier cannot be read.
@@ -156,13 +181,20 @@ class ToolCatalog:
         if self.call_style == "execute":
             return []
         levels = self.levels(context_window=context_window, modifiers=modifiers)
+        form = {
+            Exposure.FULL: self._forms.loaded,
+            Exposure.STUB: self._forms.stub,
+            Exposure.DEFERRED: self._forms.deferred,
+        }
         shown: list[BaseTool] = [
-            self._bound(name) if level is Exposure.FULL else self._stub(name)
+            form[level](self._tools[name])
             for name, level in levels.items()
-            if level is not Exposure.DEFERRED
+            if provider_search or level is not Exposure.DEFERRED
         ]
+        if provider_search:
+            return shown
         woken = dict.fromkeys(name for name in activated if levels.get(name) is Exposure.DEFERRED)
-        return [*shown, *map(self._bound, woken)]
+        return [*shown, *(self._forms.loaded(self._tools[name]) for name in woken)]
 
     def tools(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> list[BaseTool]:
         """ToolSearch and describe_tool, and execute_tool in the `execute` style. They are never deferred."""
@@ -183,22 +215,6 @@ class ToolCatalog:
             return name in self._tools
         return self.levels().get(name, Exposure.FULL) is not Exposure.FULL
 
-    def _stub(self, name: str) -> MCPTool:
-        if name not in self._stubs:
-            self._stubs[name] = stub(self._tools[name])
-        return self._stubs[name]
-
-    def _bound(self, name: str) -> MCPTool:
-        """The tool itself; where it is marked as deferred, a twin that is not: providers refuse a lone deferred
-        tool.
-        """
-        tool = self._tools[name]
-        if not (tool.extras or {}).get("defer_loading"):
-            return tool
-        if name not in self._woken:
-            self._woken[name] = tool.model_copy(update={"extras": {**(tool.extras or {}), "defer_loading": False}})
-        return self._woken[name]
-
     # -- cost ----------------------------------------------------------------------------------------------------
 
     def cost(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> CatalogCost:
@@ -214,7 +230,7 @@ class ToolCatalog:
     def _tokens_of(self, name: str) -> tuple[int, int]:
         if name not in self._tokens:
             tool = self._tools[name]
-            self._tokens[name] = (self._count(bound_text(tool)), self._count(bound_text(self._stub(name))))
+            self._tokens[name] = (self._count(bound_text(tool)), self._count(bound_text(self._forms.stub(tool))))
         return self._tokens[name]
 
     # -- finding -------------------------------------------------------------------------------------------------

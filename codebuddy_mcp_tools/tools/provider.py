@@ -69,7 +69,8 @@ class ToolProvider:
         embeddings: any LangChain `Embeddings`, to help ToolSearch.
         count_tokens: counts the tokens of a text; default characters / 4.
         thread_sessions: servers that get a session (and process) of their own for each LangGraph thread.
-        watch: notice changed config files and reconnect the servers whose entries changed.
+        watch: notice changed config files: the servers whose entries changed are connected anew, and permissions and
+            exposure follow the settings files. Other settings hold until the next provider.
 
     Raises:
         ConfigError: a `Defer`/`NoDefer` modifier cannot be read. A bad server entry raises nothing: see `status()`.
@@ -110,15 +111,16 @@ class ToolProvider:
         self._interceptors = tuple(interceptors)
         self._approval_handler = approval_handler
         self._thread_sessions = frozenset(thread_sessions)
-        self._assemble(configuration.settings)
+        self._assemble()
         self._watcher = ConfigWatcher(configuration.files, weakly(self._files_changed)) if watch else None
         if self._watcher is not None:
             self._watcher.start()
         close_when_collected(self, self._service, self._watcher)
 
-    def _assemble(self, settings: Settings, accepts: Filter = everything) -> None:
+    def _assemble(self, accepts: Filter = everything) -> None:
         """Put together what turns listings into tools. Touches no server."""
-        self._settings = settings
+        self._followed = self._service.settings
+        settings = self._settings = self._own_settings(self._followed)
         self._rebuilding = threading.Lock()
         workspace = self._service.configuration.workspace
         self._spill = SpillStore(self._state_dir, workspace) if settings.large_output_files else None
@@ -127,7 +129,7 @@ class ToolProvider:
         self._toolset = Toolset(settings, self._core_tools, accepts=accepts, reserved=SEARCH_TOOL_NAMES)
         self._path = CallPath(
             self._service,
-            permissions=lambda: self._toolset.permissions,
+            permissions=lambda: self.permissions,
             limits=limits,
             intercept=interceptor_chain(self._interceptors),
             approval_handler=self._approval_handler,
@@ -136,14 +138,34 @@ class ToolProvider:
             schema_of=self._schema_if_hidden,
         )
         self.catalog = ToolCatalog(
-            rules=ExposureRules(settings.tool_exposure, (*settings.defer, *self._defer)),
+            rules=self._exposure(settings),
             call_style=settings.call_style,
+            tool_search=settings.tool_search,
             counter=self._count_tokens,
             embeddings=self._embeddings,
             server_states=self.status,
             wait_loading=self._wait_loading,
         )
         self._unsubscribe = self._service.subscribe(weakly(self._on_event))
+
+    def _own_settings(self, settings: Settings) -> Settings:
+        """What this provider makes of the settings in force; a view adds to them."""
+        return settings
+
+    def _exposure(self, settings: Settings) -> ExposureRules:
+        return ExposureRules(settings.tool_exposure, (*settings.defer, *self._defer))
+
+    def _follow_settings(self) -> None:
+        """Take over permissions and exposure from settings files that changed."""
+        in_force = self._service.settings
+        if in_force is self._followed:
+            return
+        self._followed = in_force
+        self._settings = self._own_settings(in_force)
+        try:
+            self.catalog.follow(self._exposure(self._settings))
+        except ConfigError as error:
+            logger.error("%s; what tools are shown stays as it was", error)
 
     def _schema_if_hidden(self, tool: MCPTool) -> str | None:
         return definition(tool) if self.catalog.is_hidden(tool.name) else None
@@ -163,6 +185,8 @@ class ToolProvider:
     @property
     def permissions(self) -> PermissionPolicy:
         """The permission rules in force, over the tools known now."""
+        if self._service.settings is not self._followed:
+            self._rebuild()
         return self._toolset.permissions
 
     @property
@@ -216,6 +240,7 @@ class ToolProvider:
 
     def _rebuild_alone(self) -> None:
         service = self._service
+        self._follow_settings()
         listings, configs, infos = [], {}, {}
         for name in service.names:
             record = service.server(name)
@@ -223,7 +248,7 @@ class ToolProvider:
                 listings.append(record.exposed_listing())
                 configs[name] = record.entry.config
                 infos[name] = record.info()
-        if self._toolset.update(listings, configs, infos, self._path):
+        if self._toolset.update(listings, configs, infos, self._path, self._settings):
             self.catalog.update(self._toolset.tools)
 
     def tools_now(self) -> list[BaseTool]:
@@ -316,6 +341,8 @@ class ToolProvider:
         if changed:
             logger.info("configuration changed; concerned: %s", ", ".join(changed))
             await self.get_tools_async()
+        else:
+            self._rebuild()
 
     # -- end -----------------------------------------------------------------------------------------------------
 
