@@ -8,7 +8,7 @@ from codebuddy_mcp_tools.config.display import display_args, display_command, di
 from codebuddy_mcp_tools.config.edit import remove_value, set_value
 from codebuddy_mcp_tools.config.entry import parse_server
 from codebuddy_mcp_tools.config.env import ExpandedServer, Expansion, expand, expand_server, placeholders
-from codebuddy_mcp_tools.config.files import Places
+from codebuddy_mcp_tools.config.files import Places, file_problem
 from codebuddy_mcp_tools.config.jsonc import locate, parse
 from codebuddy_mcp_tools.config.layers import load_settings
 from codebuddy_mcp_tools.config.models import (
@@ -58,6 +58,7 @@ __all__ = [
     "display_url",
     "expand",
     "expand_server",
+    "file_problem",
     "fold_name",
     "load_configuration",
     "load_settings",

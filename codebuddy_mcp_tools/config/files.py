@@ -184,6 +184,11 @@ def read_document(path: Path) -> Document:
     return Document(path, True, value, text, problem)
 
 
+def file_problem(path: Path) -> Diagnostic | None:
+    """Why a configuration file cannot be used at all; `None` for one that can, and for one that is not there."""
+    return read_document(path).problem
+
+
 def first_existing(paths: tuple[Path, ...]) -> Path | None:
     """The first of `paths` that is there, readable or not."""
     return next((path for path in paths if os.path.lexists(path)), None)

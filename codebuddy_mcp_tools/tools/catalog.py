@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.tools import BaseTool
 
-from codebuddy_mcp_tools.policy import Ambiguous, ExposureRules, NameTable
+from codebuddy_mcp_tools.policy import ExposureRules
 from codebuddy_mcp_tools.policy.exposure import AUTO_SHARE, DEFAULT_CONTEXT_WINDOW
 from codebuddy_mcp_tools.tools.costs import CatalogCost, ToolCost
 from codebuddy_mcp_tools.tools.definitions import TokenCounter, bound_text, definition, estimate_tokens
-from codebuddy_mcp_tools.tools.finding import Resolution, SearchHit, selected_names
+from codebuddy_mcp_tools.tools.discovery_input import execute_arguments
+from codebuddy_mcp_tools.tools.finding import Resolution, SearchHit, ToolFinder
 from codebuddy_mcp_tools.tools.forms import MARK, ToolForms
-from codebuddy_mcp_tools.tools.search import SearchIndex
-from codebuddy_mcp_tools.tools.semantic import SemanticRanks
 from codebuddy_mcp_tools.tools.tool import MCPTool
 from codebuddy_mcp_tools.types import Exposure, ServerStatus
 
@@ -63,15 +62,11 @@ class ToolCatalog:
         self.server_states = server_states or (lambda: ())
         self.wait_loading = wait_loading
         self._count = counter or estimate_tokens
-        self._semantic = SemanticRanks(embeddings) if embeddings is not None else None
-        self._reserved = tuple(reserved)
+        self._finder = ToolFinder(embeddings, reserved)
         self._tools: dict[str, MCPTool] = {}
-        self._index = SearchIndex()
         self._forms = ToolForms()
         self._tokens: dict[str, tuple[int, int]] = {}
         self._levels: dict[tuple[int, tuple[str, ...]], dict[str, Exposure]] = {}
-        self._names: NameTable | None = None
-        self._by_pair: dict[tuple[str, str], MCPTool] = {}
         self._window = DEFAULT_CONTEXT_WINDOW
         self._generation = 0
 
@@ -79,15 +74,11 @@ class ToolCatalog:
         """Take over a new set of tools; only what differs is indexed again."""
         fresh = {tool.name: tool for tool in tools}
         gone = [name for name, tool in self._tools.items() if fresh.get(name) is not tool]
-        self._index.remove(gone)
         for name in gone:
             self._forms.forget(name)
             self._tokens.pop(name, None)
-        for name, tool in fresh.items():
-            if self._tools.get(name) is not tool:
-                self._index.add(name, tool.info)
+        self._finder.update(fresh)
         self._tools = fresh
-        self._names = None
         self._levels.clear()
         self._generation += 1
         self._mark()
@@ -209,6 +200,13 @@ class ToolCatalog:
         levels = self.levels(context_window=context_window, modifiers=modifiers)
         return [self._tools[name] for name, level in levels.items() if level is Exposure.DEFERRED]
 
+    def is_searched(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> bool:
+        """Whether ToolSearch and describe_tool are bound: something is not shown in full, and the search is ours."""
+        if self.call_style == "execute":
+            return True
+        levels = self.levels(context_window=context_window, modifiers=modifiers)
+        return self.tool_search == "own" and any(level is not Exposure.FULL for level in levels.values())
+
     def is_hidden(self, name: str) -> bool:
         """Whether the model has not seen this tool's schema at the start (stub, deferred, or execute style)."""
         if self.call_style == "execute":
@@ -244,24 +242,7 @@ class ToolCatalog:
 
         Case and separators do not matter where that leaves one tool.
         """
-        found = self._tools.get(text.strip())
-        if found is not None:
-            return Resolution(found)
-        if self._names is None:
-            self._by_pair = {(tool.info.server, tool.info.name): tool for tool in self._tools.values()}
-            self._names = NameTable(self._by_pair, self._reserved)
-        by_pair = self._by_pair
-        answer = self._names.resolve(text)
-        if isinstance(answer, tuple):
-            return Resolution(by_pair[answer])
-        if isinstance(answer, Ambiguous):
-            return Resolution(None, tuple(by_pair[pair].name for pair in answer.pairs), ambiguous=True)
-        spelled = self._index.spelled(text)
-        if len(spelled) == 1:
-            return Resolution(self._tools[spelled[0]])
-        near = spelled or [by_pair[pair].name for pair in map(self._names.pair, answer.names) if pair in by_pair]
-        near = near or self._index.rank(text, 3)
-        return Resolution(None, tuple(near), ambiguous=bool(spelled))
+        return self._finder.resolve(text)
 
     def search(self, query: str, max_results: int = 5) -> list[SearchHit]:
         """The best tools for a query, best first.
@@ -270,44 +251,40 @@ class ToolCatalog:
             query: `select:A,B` gives exactly those; `+word` must occur in the server or tool name; the rest is ranked.
             max_results: how many at the most; `select:` gives all it names.
         """
-        names = selected_names(query)
-        if names is not None:
-            chosen = (self.resolve(name).tool for name in names)
-            return [self._hit(query, name, 1.0) for name in dict.fromkeys(t.name for t in chosen if t is not None)]
-        required = [word[1:] for word in query.split() if word.startswith("+") and len(word) > 1]
-        rest = " ".join(word for word in query.split() if not word.startswith("+"))
-        if self._semantic is None or required or not rest:
-            hits = self._index.search(rest, max_results, required=required)
-            return [self._hit(query, hit.key, hit.score) for hit in hits]
-        lexical = [(hit.key, hit.score) for hit in self._index.search(rest, 60)]
-        infos = {name: tool.info for name, tool in self._tools.items()}
-        return [self._hit(query, name, score) for name, score in self._semantic.fuse(rest, lexical, infos, max_results)]
+        return self._finder.search(query, max_results)
 
-    def _hit(self, query: str, name: str, score: float) -> SearchHit:
-        tool = self._tools[name]
-        return SearchHit(name, tool.info.server, tool, score, lambda: self._index.explain(query, tool.info))
+    async def asearch(self, query: str, max_results: int = 5) -> list[SearchHit]:
+        """`search` for a loop, which does not stand still while an embedding service is asked."""
+        return await self._finder.asearch(query, max_results)
 
     def coverage(self, query: str, name: str) -> float:
         """How much of a query a tool covers, 0 to 1; below a third it is hardly what was meant."""
-        return self._index.coverage(query, name)
+        return self._finder.coverage(query, name)
 
     def describe(self, name: str) -> str:
         """Name, description and schema of a tool as text, in an envelope; near misses for an unknown name."""
         found = self.resolve(name)
         return definition(found.tool) if found.tool is not None else self.unknown(name, found)
 
-    def unknown(self, name: str, found: Resolution) -> str:
-        """The line about a name that is no tool, with what comes near."""
+    def unknown(self, name: str, found: Resolution, *, searchable: bool = False) -> str:
+        """The line about a name that is no tool, with what comes near.
+
+        Args:
+            name: what was asked for.
+            found: what it came to.
+            searchable: ToolSearch is there to be used.
+        """
         if found.ambiguous:
             return f"{name!r} is the name of several tools; say which: {', '.join(found.near)}"
-        near = f"; near: {', '.join(found.near)}" if found.near else "; use ToolSearch to find one"
+        near = (
+            f"; near: {', '.join(found.near)}" if found.near else "; use ToolSearch to find one" if searchable else ""
+        )
         return f"no tool is named {name!r}{near}"
 
     def target(self, tool_call: Mapping[str, Any]) -> tuple[MCPTool, dict[str, Any]] | None:
         """The tool and arguments that an `execute_tool` call is about; `None` for other calls and unknown names."""
         if tool_call.get("name") != "execute_tool":
             return None
-        arguments = tool_call.get("args") or {}
-        found = self.resolve(str(arguments.get("name", ""))).tool
-        inner = arguments.get("arguments")
-        return None if found is None else (found, dict(inner) if isinstance(inner, Mapping) else {})
+        name, arguments = execute_arguments(tool_call.get("args") or {})
+        found = self.resolve(name).tool
+        return None if found is None else (found, arguments or {})

@@ -19,7 +19,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool
 
 from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
-from codebuddy_mcp_tools.config import Configuration, ConfigWatcher, Settings, load_configuration
+from codebuddy_mcp_tools.config import Configuration, ConfigWatcher, Settings, file_problem, load_configuration
+from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.policy import ExposureRules, PermissionPolicy
 from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
 from codebuddy_mcp_tools.tools.call import CallPath
@@ -120,7 +121,7 @@ class ToolProvider:
     def _assemble(self, accepts: Filter = everything) -> None:
         """Put together what turns listings into tools. Touches no server."""
         self._followed = self._service.settings
-        settings = self._settings = self._own_settings(self._followed)
+        settings = self._settings = self.settings_from(self._followed)
         self._rebuilding = threading.Lock()
         workspace = self._service.configuration.workspace
         self._spill = SpillStore(self._state_dir, workspace) if settings.large_output_files else None
@@ -148,7 +149,7 @@ class ToolProvider:
         )
         self._unsubscribe = self._service.subscribe(weakly(self._on_event))
 
-    def _own_settings(self, settings: Settings) -> Settings:
+    def settings_from(self, settings: Settings) -> Settings:
         """What this provider makes of the settings in force; a view adds to them."""
         return settings
 
@@ -161,11 +162,11 @@ class ToolProvider:
         if in_force is self._followed:
             return
         self._followed = in_force
-        self._settings = self._own_settings(in_force)
+        self._settings = self.settings_from(in_force)
         try:
             self.catalog.follow(self._exposure(self._settings))
         except ConfigError as error:
-            logger.error("%s; what tools are shown stays as it was", error)
+            logger.warning("%s; what tools are shown stays as it was", error)
 
     def _schema_if_hidden(self, tool: MCPTool) -> str | None:
         return definition(tool) if self.catalog.is_hidden(tool.name) else None
@@ -332,6 +333,12 @@ class ToolProvider:
     def _files_changed(self, paths: Sequence[Path]) -> None:
         """Runs in the watcher's thread."""
         logger.info("changed: %s", ", ".join(map(str, paths)))
+        known = self._service.configuration
+        broken = [p for p in map(file_problem, known.files) if p is not None and p not in known.diagnostics]
+        for problem in broken:  # caught in the middle of an edit: its servers and its deny rules must not vanish
+            logger.warning("%s; until it can be read, the configuration stays as it was", problem)
+        if broken:
+            return
         sources: dict[str, Any] = dict(self._sources)
         self._service.run_sync(self._reload(load_configuration(**sources)))
 
@@ -339,10 +346,10 @@ class ToolProvider:
         """Reconnect what a changed configuration concerns, keep the rest."""
         changed = await self._service.reconfigure(configuration)
         if changed:
-            logger.info("configuration changed; concerned: %s", ", ".join(changed))
             await self.get_tools_async()
         else:
             self._rebuild()
+        logger.info("configuration taken over; servers concerned: %s", ", ".join(changed) or "none")
 
     # -- end -----------------------------------------------------------------------------------------------------
 

@@ -66,15 +66,17 @@ class Toolset:
         configs: Mapping[str, ServerConfig],
         infos: Mapping[str, ServerInfo | None],
         path: CallPath,
+        settings: Settings,
     ) -> bool:
         """Rebuild what changed. Returns whether the set of tools is another one than before."""
         listed = [tool for listing in listings for tool in listing.tools]
-        if len(listed) == len(self._listed) and all(a is b for a, b in zip(listed, self._listed, strict=True)):
+        same = len(listed) == len(self._listed) and all(a is b for a, b in zip(listed, self._listed, strict=True))
+        if same and settings is self._settings:
             return False
-        self._listed = listed
+        self._listed, self._settings = listed, settings
         tools = [tool for listing in listings for tool in _distinct(listing) if self._accepts(tool)]
         self.names = NameTable([(t.server, t.name) for t in tools], self._reserved)
-        self.permissions = PermissionPolicy.from_settings(self._settings, servers=configs, tools=tools)
+        self.permissions = PermissionPolicy.from_settings(settings, servers=configs, tools=tools)
         self.problems = {}
         made = {
             (info.server, info.name): entry
@@ -91,7 +93,7 @@ class Toolset:
     ) -> tuple[ToolInfo, str, MCPTool] | None:
         name = self.names.visible(info.server, info.name)
         known = self._made.get((info.server, info.name))
-        if known is not None and known[1] == name and known[0] == info:
+        if known is not None and known[:2] == (info, name) and known[2].server_config == config:
             return known
         schema = compile_schema(info)
         if schema.problem is not None:

@@ -35,10 +35,12 @@ class ProviderView(ToolProvider):
             wanted = frozenset(core_roles)
             self._core_tools = tuple(t for t in self._core_tools if _has_role(t.metadata or {}, wanted))
         rules = None if tools is None else PermissionPolicy(allow=tools, mode="strict", servers=self._service.names)
-        self._assemble(
-            _with_rules(parent.settings, permissions or {}),
-            accepts=lambda tool: _accepts(tool, chosen, rules),
-        )
+        self._further = permissions or {}
+        self._assemble(accepts=lambda tool: _accepts(tool, chosen, rules))
+
+    def settings_from(self, settings: Settings) -> Settings:
+        """The parent's settings and the view's further rules."""
+        return _with_rules(self._parent.settings_from(settings), self._further)
 
     async def aclose(self) -> None:
         """Stop listening; the sessions belong to the provider this is a view of."""
