@@ -15,7 +15,7 @@ from codebuddy_mcp_tools.policy.permissions import Decision, PermissionPolicy
 from codebuddy_mcp_tools.policy.pins import PinChange, PinReport, ToolPins
 from codebuddy_mcp_tools.policy.request import ApprovalRequest
 from codebuddy_mcp_tools.policy.secrets import Redactor, SecretFilter, display_url, mask, watch_logs
-from codebuddy_mcp_tools.policy.shadowing import report_shadowing
+from codebuddy_mcp_tools.policy.shadowing import report_shadowing, words_of
 from codebuddy_mcp_tools.policy.signals import find_injection_signals
 from codebuddy_mcp_tools.policy.text import MAX_DESCRIPTION, Cleaned, clean, clean_description, clean_line, show
 
@@ -59,4 +59,5 @@ __all__ = [
     "validate_outbound_url_async",
     "visible_name",
     "watch_logs",
+    "words_of",
 ]

@@ -88,7 +88,7 @@ def _mentions(tools: Sequence[ToolInfo]) -> Iterator[Diagnostic]:
     for tool in tools:
         foreign = [
             token
-            for token in dict.fromkeys(_TOKEN.findall(_words_of(tool)))
+            for token in dict.fromkeys(_TOKEN.findall(words_of(tool)))
             if (found := owners.get(token.strip(".-"))) and tool.server not in found
         ]
         if foreign:
@@ -96,7 +96,7 @@ def _mentions(tools: Sequence[ToolInfo]) -> Iterator[Diagnostic]:
             yield _about(tool, f"speaks of other servers' tools in its description: {listed}")
 
 
-def _words_of(tool: ToolInfo) -> str:
+def words_of(tool: ToolInfo) -> str:
     """Everything of a definition that a model reads, schema texts included."""
     texts = [tool.description, tool.title or "", *_texts(tool.input_schema), *_texts(tool.output_schema or {})]
     return "\n".join(texts)[:_MOST_TEXT]

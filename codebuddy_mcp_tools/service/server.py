@@ -5,6 +5,7 @@ Everything that changes is changed on the owner loop; any thread may read.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,12 +15,15 @@ from typing import Protocol
 from codebuddy_mcp_tools.client import ConnectionSpec, MCPClient, Timeouts
 from codebuddy_mcp_tools.config import ServerEntry, Settings, StdioServer, expand_server
 from codebuddy_mcp_tools.errors import ConfigError
-from codebuddy_mcp_tools.policy import OutboundRules, Redactor, ToolPins
+from codebuddy_mcp_tools.policy import OutboundRules, Redactor
 from codebuddy_mcp_tools.service.loading import Loading
+from codebuddy_mcp_tools.service.vetting import Vetted
 from codebuddy_mcp_tools.types import Admission, ClientState, Scope, ServerInfo, ServerStatus, ToolInfo, ToolListing
 
 MAIN_SESSION = ""
 """Key of the session that everybody shares; other keys are LangGraph thread ids."""
+MAX_SUSPICIONS = 10
+"""Suspicious results that the status names."""
 
 _LOOPBACK_SCOPES = frozenset({Scope.CODE, Scope.LOCAL, Scope.USER})
 
@@ -106,6 +110,9 @@ class ConfiguredServer:
         self.problem: str | None = None
         self.problem_at: datetime | None = None
         self.loading = Loading()
+        self.adopting = asyncio.Lock()
+        """Held on the owner loop while a list is looked at: lists are adopted one after another."""
+        self._suspicions: list[str] = []
 
     @property
     def name(self) -> str:
@@ -133,27 +140,17 @@ class ConfiguredServer:
         self.loading.attempt_failed()
         return is_news
 
-    def adopt(self, listing: ToolListing) -> bool:
-        """Take a new list; `False` when it is the one that is here already."""
-        if listing is self.listing:
-            return False
-        self.listing = listing
-        self._listed = {tool.name: tool for tool in reversed(listing.tools)}  # of a name listed twice, the first
-        return True
+    def adopt(self, vetted: Vetted) -> None:
+        """Take a new list, and what was found in it, in one."""
+        self.listing, self.held_back, self.warnings = vetted.listing, vetted.held_back, vetted.warnings
+        # of a name listed twice, the first
+        self._listed = {tool.name: tool for tool in reversed(vetted.listing.tools)}
 
-    def check_pins(self, pins: ToolPins, *, blocks: bool) -> tuple[str, ...]:
-        """Compare the newest list with what was accepted; `blocks` holds back what is new or changed.
-
-        Returns:
-            One line for each difference, which the status shows as well.
-        """
-        info, listing = self.info(), self.listing or ToolListing(self.name, ())
-        report = pins.check(self.name, listing, info.instructions if info else None)
-        self.held_back = report.held_back if blocks else frozenset()
-        accept = f"see and accept with `codebuddy-mcp approve {self.name} --tools`"
-        changed = [f"tool {c.tool!r} {c.kind} since it was approved; {accept}" for c in report.changed]
-        self.warnings = (*changed, *([report.problem] if report.problem else []))
-        return self.warnings
+    def suspect(self, line: str) -> bool:
+        """Note what looked like an attempt to instruct the model; `True` when it is news. The newest few are kept."""
+        is_news = line not in self._suspicions
+        self._suspicions = [*(known for known in self._suspicions if known != line), line][-MAX_SUSPICIONS:]
+        return is_news
 
     def exposed_tools(self) -> tuple[ToolInfo, ...]:
         """The tools that the entry's own settings and the pins let through, in the server's order."""
@@ -228,4 +225,4 @@ class ConfiguredServer:
     def _warnings(self) -> tuple[str, ...]:
         of_list = self.listing.problems if self.listing else ()
         of_entry = tuple(str(d) for d in self.entry.diagnostics if d.severity != "note")
-        return (*of_entry, *of_list, *self.warnings)
+        return (*of_entry, *of_list, *self.warnings, *self._suspicions)

@@ -26,6 +26,7 @@ from codebuddy_mcp_tools.service.recorder import Recorder
 from codebuddy_mcp_tools.service.registry import ServerRegistry
 from codebuddy_mcp_tools.service.server import MAIN_SESSION, ClientFactory, ConfiguredServer
 from codebuddy_mcp_tools.service.sessions import Sessions
+from codebuddy_mcp_tools.service.vetting import Vetted, quoted, suspicion, vet
 from codebuddy_mcp_tools.types import (
     Admission,
     CallResult,
@@ -215,15 +216,31 @@ class MCPService:
         await self._adopt_listing(server, listing)
 
     async def _adopt_listing(self, server: ConfiguredServer, listing: ToolListing) -> None:
-        if not server.adopt(listing):
-            return
-        for problem in listing.problems:
-            logger.warning("server %r: %s", server.name, problem)
-        if server.entry.scope is not Scope.CODE:
+        async with server.adopting:
+            if listing is server.listing and not server.held_back:  # what is held back may have been accepted since
+                return
+            pins = None if server.entry.scope is Scope.CODE else self._registry.pins
             blocks = self.settings.pin_policy == "block"
-            for warning in await asyncio.to_thread(server.check_pins, self._registry.pins, blocks=blocks):
-                logger.warning("server %r: %s", server.name, warning)
-                self.audit.write("pin", server=server.name, message=warning)
+            found = await asyncio.to_thread(vet, listing, server.info(), pins, blocks=blocks)
+            is_news = listing is not server.listing or found.warnings != server.warnings
+            server.adopt(found)
+        if is_news:
+            self._tell_findings(server, found)
+
+    def _tell_findings(self, server: ConfiguredServer, found: Vetted) -> None:
+        for line in (*found.listing.problems, *found.warnings):
+            logger.warning("server %r: %s", server.name, line)
+        for line in found.pins:
+            self.audit.write("pin", server=server.name, message=line)
+        for tool, signals in found.signals.items():
+            self.audit.write("signal", server=server.name, tool=tool, signals=signals)
+
+    def note_signals(self, tool: ToolInfo, signals: tuple[str, ...]) -> None:
+        """Keep for the status, and log, that a result of this tool looked like an attempt to instruct the model."""
+        line = suspicion(f"a result of tool {quoted(tool.name)}", signals)
+        server = self._registry.servers.get(tool.server)
+        if server is None or server.suspect(line):
+            logger.warning("server %r: %s", tool.server, line)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 

@@ -17,13 +17,13 @@ from langchain_core.runnables import RunnableConfig
 
 from codebuddy_mcp_tools.errors import (
     MCPToolsError,
+    ServerError,
     ToolDeniedError,
 )
 from codebuddy_mcp_tools.policy import (
     ApprovalRequest,
     Decision,
     PermissionPolicy,
-    clean_line,
     effect_of,
     find_injection_signals,
 )
@@ -109,7 +109,7 @@ class CallPath:
         except ArgumentError as error:
             reply = refused(call, str(error), "Correct the arguments and call again.")
         except MCPToolsError as error:
-            reply = failed(call, error, self._service.redactor.redact(str(error)))
+            reply = self._failed(call, error)
         except Exception as error:
             if is_control_flow(error):
                 raise
@@ -200,12 +200,7 @@ class CallPath:
         extra = {"truncated": limited.truncated, "saved_to": limited.saved_to, "signals": list(signals), "notes": notes}
         artifact.update({k: v for k, v in extra.items() if v})
         if signals:
-            logger.warning(
-                "server %r, tool %r: the result looks like an injection attempt (%s)",
-                info.server,
-                clean_line(info.name),
-                ", ".join(signals),
-            )
+            self._service.note_signals(info, signals)
         return Reply(content, artifact, is_error=result.is_error)
 
     async def _limited(self, call: Call, rendered: Rendered) -> Limited:
@@ -221,6 +216,14 @@ class CallPath:
         limited = apply() if len(rendered.text) < LONG_TEXT else await asyncio.to_thread(apply)
         self.has_saved = self.has_saved or limited.saved_to is not None
         return limited
+
+    def _failed(self, call: Call, error: MCPToolsError) -> Reply:
+        """A server's error text is looked through like its results."""
+        reply = failed(call, error, self._service.redactor.redact(str(error)))
+        if isinstance(error, ServerError) and (signals := find_injection_signals(str(error)[:SCANNED_TEXT])):
+            reply.artifact["signals"] = list(signals)
+            self._service.note_signals(call.info, signals)
+        return reply
 
     def _teach(self, call: Call, reply: Reply) -> None:
         """A failed call of a tool that the model knows by name only gets the schema, behind the result's envelope."""
