@@ -1,64 +1,296 @@
 """Optional help for the search from an embedding model, fused with the lexical ranks.
 
-Policy: each definition is embedded once (by the hash of its text); an embedding service that fails costs nothing but a
-warning, once, and the lexical list stands. Fusion is by reciprocal ranks (Cormack and others, 2009, k = 60).
+Policy: searching goes on whatever the embedding service does. A definition is embedded once (by the hash of its
+text), in batches, by one worker at a time however many searches wait for it. A service that fails, hangs or answers
+nonsense costs one warning for each outage, and is left alone for a minute; meanwhile the lexical list stands.
+Fusion is by reciprocal ranks (Cormack and others, 2009, k = 60).
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import hashlib
 import logging
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import threading
+import time
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from itertools import islice
+from operator import mul
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from codebuddy_mcp_tools.policy import clean_description
+from codebuddy_mcp_tools.policy import clean, clean_description
+from codebuddy_mcp_tools.tools.search import EXACT
 from codebuddy_mcp_tools.types import ToolInfo
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
 logger = logging.getLogger(__name__)
+
 RRF_K = 60
+BATCH = 64
+"""Definitions in one request to the embedding service."""
+_MAX_QUERY = 2000
+_KEPT = 50
+"""Tools that the likeness of their embeddings can bring in."""
+
+Vector: TypeAlias = "array[float]"
+Ranked = list[tuple[str, float]]
+
+
+class _UnusableError(Exception):
+    """The embedding service answered, but not with vectors that can be used; the text says what is wrong."""
 
 
 class SemanticRanks:
-    """Ranks tools by the likeness of their embeddings to a query's."""
+    """Ranks tools by the likeness of their embeddings to a query's.
 
-    def __init__(self, embeddings: Embeddings) -> None:
+    Safe to use from several threads and event loops at the same time.
+
+    Args:
+        embeddings: any LangChain `Embeddings`.
+        timeout: seconds that a search waits for the service, and that one request to it may take. What a search did
+            not wait for is still stored when it comes.
+        pause: seconds for which a service that failed is not asked again.
+        clock: seconds, growing.
+    """
+
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        *,
+        timeout: float = 10.0,
+        pause: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._embeddings = embeddings
-        self._vectors: dict[str, tuple[float, ...]] = {}
+        self._timeout, self._pause, self._clock = timeout, pause, clock
+        self._vectors: dict[str, Vector] = {}
+        self._digests: dict[str, tuple[ToolInfo, str]] = {}
+        self._lock = threading.Lock()
+        self._loading: Future[bool] | None = None
+        self._moved = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._retry_at: float | None = None
         self._warned = False
 
-    def fuse(
-        self, query: str, lexical: Sequence[tuple[str, float]], tools: dict[str, ToolInfo], limit: int
-    ) -> list[tuple[str, float]]:
-        """Names and scores of both rankings together, best first; the lexical list when the model fails."""
+    # -- searching -----------------------------------------------------------------------------------------------
+
+    async def afuse(
+        self,
+        query: str,
+        lexical: Sequence[tuple[str, float]],
+        tools: Mapping[str, ToolInfo],
+        limit: int,
+        *,
+        only: Collection[str] | None = None,
+    ) -> Ranked:
+        """As `fuse`, by the service's asynchronous methods; other tasks of the loop go on meanwhile."""
+        if not tools or self._pausing():
+            return list(lexical[:limit])
+        wanted = self._wanted(tools)
         try:
-            similar = self._similar(query, tools, max(limit, 50))
+            async with asyncio.timeout(self._timeout):
+                while new := self._missing(wanted, tools):
+                    loaded, ours = self._begin()
+                    if ours:
+                        task = asyncio.create_task(self._aload(new, loaded))
+                        self._tasks.add(task)
+                        task.add_done_callback(self._tasks.discard)
+                    if not await asyncio.shield(asyncio.wrap_future(loaded)):
+                        return list(lexical[:limit])
+                asked = await self._embeddings.aembed_query(_spoken(query))
+                similar = await asyncio.to_thread(self._similar, asked, wanted, only)
         except Exception as error:  # noqa: BLE001 - any service, any failure; searching must go on
-            if not self._warned:
-                logger.warning("embeddings failed (%s); tool search goes on without them", type(error).__name__)
-            self._warned = True
-            return list(lexical)[:limit]
-        scores: dict[str, float] = {}
-        for ranking in ([name for name, _ in lexical], similar):
-            for place, key in enumerate(ranking):
-                scores[key] = scores.get(key, 0.0) + 1 / (RRF_K + place + 1)
-        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
+            self._failed(error)
+            return list(lexical[:limit])
+        self._warned = False
+        return _fused(lexical, similar)[:limit]
 
-    def _similar(self, query: str, tools: dict[str, ToolInfo], limit: int) -> list[str]:
-        texts = {key: f"{tool.name}: {clean_description(tool.description)}" for key, tool in tools.items()}
-        hashes = {key: hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() for key, text in texts.items()}
-        new = {hashes[key]: text for key, text in texts.items() if hashes[key] not in self._vectors}
-        if new:
-            vectors = self._embeddings.embed_documents(list(new.values()))
-            self._vectors.update(zip(new, map(_unit, vectors), strict=True))
-        asked = _unit(self._embeddings.embed_query(query))
-        scored = [(sum(a * b for a, b in zip(asked, self._vectors[hashes[key]], strict=True)), key) for key in tools]
-        return [key for _, key in sorted(scored, key=lambda s: (-s[0], s[1]))[:limit]]
+    def fuse(
+        self,
+        query: str,
+        lexical: Sequence[tuple[str, float]],
+        tools: Mapping[str, ToolInfo],
+        limit: int,
+        *,
+        only: Collection[str] | None = None,
+    ) -> Ranked:
+        """Names and scores of both rankings together, best first; the lexical list when the model cannot help.
+
+        Args:
+            query: what was asked.
+            lexical: the names and scores that the words gave, best first. A score of `search.EXACT` and more stays in
+                front.
+            tools: all tools that there are, by name; what is not among them is forgotten in time.
+            limit: how many at the most.
+            only: names of those that may be found; default all.
+        """
+        if not tools or self._pausing():
+            return list(lexical[:limit])
+        wanted = self._wanted(tools)
+        end = time.monotonic() + self._timeout
+        try:
+            while new := self._missing(wanted, tools):
+                loaded, ours = self._begin()
+                if ours:
+                    _in_thread(self._load, new, loaded)
+                if not loaded.result(max(0.0, end - time.monotonic())):
+                    return list(lexical[:limit])
+            asking = _in_thread(self._embeddings.embed_query, _spoken(query))
+            similar = self._similar(asking.result(max(0.0, end - time.monotonic())), wanted, only)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._failed(error)
+            return list(lexical[:limit])
+        self._warned = False
+        return _fused(lexical, similar)[:limit]
+
+    def _similar(self, asked: Any, wanted: Mapping[str, str], only: Collection[str] | None) -> Ranked:
+        """The tools whose vectors come nearest to the query's, best first, with the cosine."""
+        vector, vectors = _unit(asked), self._vectors
+        known = [(name, vectors[digest]) for name, digest in wanted.items() if digest in vectors]
+        if any(len(other) != len(vector) for _, other in known):
+            self._vectors = {}  # another model answers now
+            raise _UnusableError("vectors of different lengths")
+        scored = [(name, sum(map(mul, vector, other))) for name, other in known if only is None or name in only]
+        return sorted(scored, key=lambda item: (-item[1], item[0]))[:_KEPT]
+
+    # -- embedding definitions -----------------------------------------------------------------------------------
+
+    def _wanted(self, tools: Mapping[str, ToolInfo]) -> dict[str, str]:
+        """Each tool's name to the hash of the text that stands for it."""
+        wanted = {}
+        with self._lock:
+            known = self._digests
+            for name, tool in tools.items():
+                entry = known.get(name)
+                if entry is None or entry[0] is not tool:
+                    entry = known[name] = (tool, hashlib.sha256(_text(tool).encode()).hexdigest())
+                wanted[name] = entry[1]
+            if len(known) > 2 * len(tools) + BATCH:
+                self._digests = {name: known[name] for name in tools}
+        return wanted
+
+    def _missing(self, wanted: Mapping[str, str], tools: Mapping[str, ToolInfo]) -> dict[str, str]:
+        """Hash to text of everything that has no vector yet."""
+        return {digest: _text(tools[name]) for name, digest in wanted.items() if digest not in self._vectors}
+
+    def _begin(self) -> tuple[Future[bool], bool]:
+        """The loading that is under way, or a new one which the caller has to do. Its result: whether to look again."""
+        with self._lock:
+            ours = self._loading is None or self._loading.done()
+            if self._loading is None or ours:
+                self._loading, self._moved = Future(), self._clock()
+            return self._loading, ours
+
+    async def _aload(self, new: Mapping[str, str], loaded: Future[bool]) -> None:
+        go_on = True  # also when this is cancelled: whoever waits takes over
+        try:
+            for part in _batches(new):
+                async with asyncio.timeout(self._timeout):
+                    vectors = await self._embeddings.aembed_documents(list(part.values()))
+                self._store(part, vectors)
+            self._retry_at = None
+        except Exception as error:  # noqa: BLE001 - as above
+            go_on = False
+            self._failed(error)
+        finally:
+            loaded.set_result(go_on)
+
+    def _load(self, new: Mapping[str, str], loaded: Future[bool]) -> None:
+        go_on = True  # also when this is cancelled: whoever waits takes over
+        try:
+            for part in _batches(new):
+                self._store(part, self._embeddings.embed_documents(list(part.values())))
+            self._retry_at = None
+        except Exception as error:  # noqa: BLE001 - as above
+            go_on = False
+            self._failed(error)
+        finally:
+            loaded.set_result(go_on)
+
+    def _store(self, part: Mapping[str, str], vectors: Sequence[Any]) -> None:
+        if len(vectors) != len(part):
+            raise _UnusableError(f"{len(vectors)} vectors for {len(part)} texts")
+        units = [_unit(vector) for vector in vectors]
+        if len({len(unit) for unit in units}) > 1:
+            raise _UnusableError("vectors of different lengths")
+        with self._lock:
+            self._moved = self._clock()
+            used = {digest for _, digest in self._digests.values()}
+            if len(self._vectors) > 2 * len(used) + BATCH:
+                self._vectors = {digest: vector for digest, vector in self._vectors.items() if digest in used}
+            self._vectors.update(zip(part, units, strict=True))
+
+    # -- failing -------------------------------------------------------------------------------------------------
+
+    def _pausing(self) -> bool:
+        return self._retry_at is not None and self._clock() < self._retry_at
+
+    def _failed(self, error: Exception) -> None:
+        """Leave the service alone for a while. Its own words may hold secrets: only the kind of failure is logged."""
+        now = self._clock()
+        with self._lock:
+            if isinstance(error, TimeoutError) and now - self._moved >= self._timeout:
+                self._loading = None  # nothing comes any more: the next search starts anew
+            self._retry_at = now + self._pause
+            first, self._warned = not self._warned, True
+        if first:
+            why = (
+                str(error)
+                if isinstance(error, _UnusableError)
+                else "no answer in time"
+                if isinstance(error, TimeoutError)
+                else type(error).__name__
+            )
+            logger.warning("embeddings failed (%s); tool search goes on without them", why)
 
 
-def _unit(vector: Sequence[float]) -> tuple[float, ...]:
-    length = math.sqrt(sum(x * x for x in vector)) or 1.0
-    return tuple(x / length for x in vector)
+def _fused(*rankings: Sequence[tuple[str, float]]) -> Ranked:
+    scores: dict[str, float] = {name: EXACT for name, score in rankings[0] if score >= EXACT}
+    for ranking in rankings:
+        for place, (name, _) in enumerate(ranking):
+            scores[name] = scores.get(name, 0.0) + 1 / (RRF_K + place + 1)
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _text(tool: ToolInfo) -> str:
+    return f"{clean(tool.name).text}: {clean_description(tool.description)}"
+
+
+def _spoken(query: str) -> str:
+    return clean(query[:_MAX_QUERY]).text
+
+
+def _unit(vector: Any) -> Vector:
+    """A vector of length 1 in the same direction; zeros stay zeros."""
+    numbers = [float(x) for x in vector]
+    length = math.hypot(*numbers)
+    if not numbers or not math.isfinite(length):
+        raise _UnusableError("vectors that are empty or not finite")
+    return array("f", [x / (length or 1.0) for x in numbers])
+
+
+def _batches(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    rest = iter(texts.items())
+    while part := dict(islice(rest, BATCH)):
+        yield part
+
+
+def _in_thread(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Runs a call that may hang where it keeps neither the caller nor the end of the process waiting."""
+    future: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            future.set_result(context.run(function, *arguments))
+        except BaseException as error:  # noqa: BLE001 - the one who waits gets it
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="mcp-tool-embeddings", daemon=True).start()
+    return future
