@@ -145,7 +145,8 @@ class Toolbox:
 
     def unknown(self, planned: Planned, name: str) -> ToolMessage:
         """The answer to a call of a tool that does not exist, with what comes near."""
-        line = self._catalog.unknown(clean_line(name, _MAX_NAME), self._catalog.resolve(name))
+        searchable = self._activated is not None and self._catalog.is_searched(**self._scope)
+        line = self._catalog.unknown(clean_line(name, _MAX_NAME), self._catalog.resolve(name), searchable=searchable)
         return answered(planned, f"Error: {line}", None)
 
 

@@ -41,6 +41,11 @@ def definition(tool: MCPTool) -> str:
     return envelope(info.server, info.name, text)
 
 
+def summary(tool: MCPTool) -> str:
+    """Name and first sentence of a tool, in an envelope."""
+    return envelope(tool.info.server, tool.info.name, f"{tool.name}: {first_sentence(tool.info.description)}")
+
+
 def stub(tool: MCPTool) -> MCPTool:
     """The tool as a stub: its name, one sentence, and where to read the rest. A call goes where the tool's own goes."""
     sentence = first_sentence(tool.description)

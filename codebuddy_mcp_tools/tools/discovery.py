@@ -1,24 +1,30 @@
 """The tools a model finds other tools with: ToolSearch, describe_tool, and execute_tool in the fixed-prompt mode.
 
 Policy: what they show of a definition is a server's words, in an envelope. ToolSearch activates what it finds, in the
-graph's state, by a `Command`; outside a graph it only answers. describe_tool activates nothing.
+graph's state, by a `Command`; outside a graph it only answers. describe_tool activates nothing. In the fixed-prompt
+mode nothing in them depends on which servers or tools there are.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import ensure_config
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
 from codebuddy_mcp_tools.policy import clean_line
 from codebuddy_mcp_tools.tools.callid import KnowsItsCall, call_id
-from codebuddy_mcp_tools.tools.definitions import definition
-from codebuddy_mcp_tools.tools.finding import selected_names
-from codebuddy_mcp_tools.types import Admission, ClientState, ServerStatus
+from codebuddy_mcp_tools.tools.discovery_input import (
+    DEFAULT_RESULTS,
+    MAX_RESULTS,
+    described_name,
+    execute_arguments,
+    search_arguments,
+)
+from codebuddy_mcp_tools.tools.search_answer import is_answered, is_coming, search_answer
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.catalog import ToolCatalog
@@ -27,47 +33,64 @@ if TYPE_CHECKING:
 
 MAX_CATALOGUE_CHARS = 20_000
 WAIT_SECONDS = 5.0
-MAX_RESULTS = 50
 _METADATA = {"readOnly": True, "effect": "read", "discovery": True}
 _TEXT = {"type": "string"}
+
+Arguments = Mapping[str, Any]
 
 
 def discovery_tools(catalog: ToolCatalog, deferred: Sequence[MCPTool]) -> list[BaseTool]:
     """The tools for one binding; `deferred` are those that ToolSearch's description lists."""
-    found: list[BaseTool] = [_tool_search(catalog, deferred), _describe_tool(catalog)]
-    return [*found, _execute_tool(catalog)] if catalog.call_style == "execute" else found
+    if catalog.call_style == "execute":
+        return [
+            _tool_search(catalog, "An empty query lists the servers."),
+            _describe_tool(catalog),
+            _execute_tool(catalog),
+        ]
+    return [_tool_search(catalog, catalogue(deferred)), _describe_tool(catalog)]
 
 
 class _Discovery(KnowsItsCall, StructuredTool):
-    """A discovery tool; its functions may read `call_id`."""
+    """A discovery tool. `func` and `coroutine` take all arguments as one mapping: a model may use any name for them."""
+
+    def _run(self, /, **arguments):  # type: ignore[no-untyped-def,override]  # noqa: ANN003, ANN202
+        return self.func(arguments) if self.func is not None else None
+
+    async def _arun(self, /, **arguments):  # type: ignore[no-untyped-def,override]  # noqa: ANN003, ANN202
+        return await self.coroutine(arguments) if self.coroutine is not None else None
 
 
 def _make(name: str, description: str, properties: dict[str, Any], required: list[str], **functions: Any) -> BaseTool:
     schema = {"type": "object", "properties": properties, "required": required}
     return _Discovery(
         name=name, description=description, args_schema=schema, metadata=_METADATA.copy(),
-        extras={"defer_loading": False}, **functions,
+        extras={"defer_loading": False}, handle_tool_error=True, **functions,
     )  # fmt: skip
 
 
 # -- ToolSearch --------------------------------------------------------------------------------------------------
 
 
-def _tool_search(catalog: ToolCatalog, deferred: Sequence[MCPTool]) -> BaseTool:
-    async def asearch(query: str = "", max_results: int = 5) -> Any:
-        await _wait(catalog)
-        return _answer(catalog, str(query), max_results)
+def _tool_search(catalog: ToolCatalog, listing: str) -> BaseTool:
+    async def asearch(arguments: Arguments) -> Any:
+        query, limit = search_arguments(arguments)
+        if not query:
+            return _without_query(catalog)
+        if not is_answered(catalog, query):
+            await _wait(catalog)
+        return _answer(catalog, query, await catalog.asearch(query, limit))
 
-    def search(query: str = "", max_results: int = 5) -> Any:
-        return _answer(catalog, str(query), max_results)
+    def search(arguments: Arguments) -> Any:
+        query, limit = search_arguments(arguments)
+        return _answer(catalog, query, catalog.search(query, limit)) if query else _without_query(catalog)
 
     description = (
         "Find tools that are not loaded yet and load them for the next turn. query: `select:NAME,NAME` loads exactly "
-        "these; `+word` must occur in a server's or tool's name; other words are ranked.\n" + catalogue(deferred)
+        "these; `+word` must occur in a server's or tool's name; other words are ranked.\n" + listing
     )
     properties = {
         "query": {**_TEXT, "description": "what the tool should do, or select:NAME"},
-        "max_results": {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": 5},
+        "max_results": {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": DEFAULT_RESULTS},
     }
     return _make("ToolSearch", description, properties, ["query"], func=search, coroutine=asearch)
 
@@ -85,65 +108,37 @@ def catalogue(tools: Sequence[MCPTool], limit: int = MAX_CATALOGUE_CHARS) -> str
     return "Tools to be found:\n" + "\n".join(lines)[:limit]
 
 
+def _without_query(catalog: ToolCatalog) -> str:
+    return f"Say in `query` what the tool should do. {catalogue(catalog.deferred())}"
+
+
 async def _wait(catalog: ToolCatalog) -> None:
-    if catalog.wait_loading is not None and any(map(_is_coming, catalog.server_states())):
+    if catalog.wait_loading is not None and any(map(is_coming, catalog.server_states())):
         await catalog.wait_loading(WAIT_SECONDS)
 
 
-def _is_coming(status: ServerStatus) -> bool:
-    never_listed = status.tools_total == 0 and status.last_error is None
-    return status.admission is Admission.ADMITTED and never_listed and status.state is not ClientState.CONNECTED
-
-
-def _answer(catalog: ToolCatalog, query: str, max_results: int) -> Any:
-    hits = catalog.search(query, max(1, min(int(max_results), MAX_RESULTS)))
-    text = _found(catalog, query, hits)
+def _answer(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit]) -> Any:
+    text = search_answer(catalog, query, hits)
     running = call_id.get()
     if running is None or not hits:
         return text
     from langgraph.types import Command  # noqa: PLC0415 - only inside a graph
 
-    message = ToolMessage(
-        text, name="ToolSearch", tool_call_id=running, artifact={"found": [h.name for h in hits], "effect": "read"}
-    )
-    return Command(update={"activated_tools": [hit.name for hit in hits], "messages": [message]})
-
-
-def _found(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit]) -> str:
-    shown = clean_line(query, 200)
-    lines = [definition(hit.tool) for hit in hits]
-    if hits:
-        lines.insert(0, f"{len(hits)} of {len(catalog)} tools, best first; they can be called now:")
-    else:
-        lines.append(f"No tool fits {shown!r}. Try other words, or fewer.")
-    lines += _missing(catalog, query)
-    lines += _absent(catalog.server_states(), nothing_found=not hits)
-    return "\n".join(lines)
-
-
-def _missing(catalog: ToolCatalog, query: str) -> list[str]:
-    found = [(name, catalog.resolve(name)) for name in selected_names(query) or ()]
-    return [catalog.unknown(clean_line(name, 100), what) for name, what in found if what.tool is None]
-
-
-def _absent(states: Sequence[ServerStatus], *, nothing_found: bool) -> list[str]:
-    coming = [s.name for s in states if _is_coming(s)]
-    lines = [f"Still connecting, search again soon: {', '.join(coming)}"] if coming else []
-    if nothing_found:
-        failed = [s for s in states if s.admission is Admission.ADMITTED and s.message and s.name not in coming]
-        lines += [f"Server {s.name} is not available: {clean_line(s.message or '', 200)}" for s in failed]
-    return lines
+    names = [hit.name for hit in hits]
+    message = ToolMessage(text, name="ToolSearch", tool_call_id=running, artifact={"found": names, "effect": "read"})
+    return Command(update={"activated_tools": names, "messages": [message]})
 
 
 # -- describe_tool -----------------------------------------------------------------------------------------------
 
 
 def _describe_tool(catalog: ToolCatalog) -> BaseTool:
-    async def adescribe(name: str = "") -> str:
-        return catalog.describe(str(name))
+    def describe(arguments: Arguments) -> str:
+        name = described_name(arguments)
+        return catalog.describe(name) if name else "Say in `name` which tool."
 
-    def describe(name: str = "") -> str:
-        return catalog.describe(str(name))
+    async def adescribe(arguments: Arguments) -> str:
+        return describe(arguments)
 
     properties = {"name": {**_TEXT, "description": "the tool's name"}}
     description = "Show a tool's description and the JSON schema of its arguments. Loads nothing."
@@ -154,26 +149,25 @@ def _describe_tool(catalog: ToolCatalog) -> BaseTool:
 
 
 def _execute_tool(catalog: ToolCatalog) -> BaseTool:
-    def call(name: str, arguments: Any) -> dict[str, Any] | str:
-        found = catalog.resolve(str(name))
+    def target(arguments: Arguments) -> tuple[MCPTool, dict[str, Any]]:
+        name, inner = execute_arguments(arguments)
+        found = catalog.resolve(name)
         if found.tool is None:
-            return f"Error: {catalog.unknown(clean_line(str(name), 100), found)}"
-        inner = dict(arguments) if isinstance(arguments, dict) else {}
-        return {"name": found.tool.name, "args": inner, "id": call_id.get() or "", "type": "tool_call"}
+            line = (
+                catalog.unknown(clean_line(name, 100), found, searchable=True) if name else "say in `name` which tool"
+            )
+            raise ToolException(f"Error: {line}")
+        if inner is None:
+            raise ToolException(f"Error: `arguments` for {found.tool.name} must be an object; nothing was called")
+        return found.tool, {"name": found.tool.name, "args": inner, "id": call_id.get() or "", "type": "tool_call"}
 
-    async def aexecute(name: str = "", arguments: Any = None) -> Any:
-        target = call(name, arguments)
-        if isinstance(target, str):
-            return target
-        tool = catalog.get(target["name"])
-        return None if tool is None else await tool.ainvoke(target, ensure_config())
+    async def aexecute(arguments: Arguments) -> Any:
+        tool, call = target(arguments)
+        return await tool.ainvoke(call, ensure_config())
 
-    def execute(name: str = "", arguments: Any = None) -> Any:
-        target = call(name, arguments)
-        if isinstance(target, str):
-            return target
-        tool = catalog.get(target["name"])
-        return None if tool is None else tool.invoke(target, ensure_config())
+    def execute(arguments: Arguments) -> Any:
+        tool, call = target(arguments)
+        return tool.invoke(call, ensure_config())
 
     properties = {
         "name": {**_TEXT, "description": "the tool's name, as ToolSearch gives it"},

@@ -1,12 +1,22 @@
-"""What looking for a tool comes to: by its name, or by words."""
+"""Looking for a tool: by its name in any spelling, or by words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from codebuddy_mcp_tools.policy import Ambiguous, NameTable
+from codebuddy_mcp_tools.tools.search import SearchIndex
+from codebuddy_mcp_tools.tools.semantic import SemanticRanks
 from codebuddy_mcp_tools.tools.tool import MCPTool
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
+_RANKED_FOR_FUSION = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +51,116 @@ MAX_SELECTED = 50
 """Names that one `select:` may hold; what comes after is not looked at."""
 
 
-def selected_names(query: str) -> list[str] | None:
-    """The names in `select:A,B`, at most `MAX_SELECTED`; `None` for any other query."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A query, read."""
+
+    names: tuple[str, ...] | None
+    """The names of `select:A,B`, at most `MAX_SELECTED`; `None` for every other query."""
+    required: tuple[str, ...] = ()
+    """The words of `+word`."""
+    words: str = ""
+    """What is ranked."""
+
+
+def read_query(query: str) -> Wanted:
+    """Take a query apart."""
     head, colon, names = query.strip().partition(":")
-    if not colon or head.strip().casefold() != "select":
-        return None
-    return [name.strip() for name in names.split(",", MAX_SELECTED)[:MAX_SELECTED] if name.strip()]
+    if colon and head.strip().casefold() == "select":
+        found = names.split(",", MAX_SELECTED)[:MAX_SELECTED]
+        return Wanted(tuple(dict.fromkeys(name.strip() for name in found if name.strip())))
+    parts = query.split()
+    required = tuple(part[1:] for part in parts if part.startswith("+") and len(part) > 1)
+    return Wanted(None, required, " ".join(part for part in parts if not part.startswith("+")))
+
+
+class ToolFinder:
+    """Finds tools. May be asked from any thread, also while a server's list changes.
+
+    Args:
+        embeddings: helps with queries by words; optional.
+        reserved: names that no tool has.
+    """
+
+    def __init__(self, embeddings: Embeddings | None = None, reserved: Iterable[str] = ()) -> None:
+        self._semantic = SemanticRanks(embeddings) if embeddings is not None else None
+        self._reserved = tuple(reserved)
+        self._index = SearchIndex()
+        self._lock = threading.Lock()
+        self._tools: dict[str, MCPTool] = {}
+        self._names: NameTable | None = None
+        self._by_pair: dict[tuple[str, str], MCPTool] = {}
+
+    def update(self, tools: dict[str, MCPTool]) -> None:
+        """Take over a new set of tools by visible name; only what differs is indexed again."""
+        with self._lock:
+            self._index.remove([name for name, tool in self._tools.items() if tools.get(name) is not tool])
+            for name, tool in tools.items():
+                if self._tools.get(name) is not tool:
+                    self._index.add(name, tool.info)
+            self._tools, self._names = tools, None
+
+    # -- by name -------------------------------------------------------------------------------------------------
+
+    def resolve(self, text: str) -> Resolution:
+        """See `ToolCatalog.resolve`."""
+        found = self._tools.get(text.strip())
+        if found is not None:
+            return Resolution(found)
+        with self._lock:
+            return self._resolved(text)
+
+    def _resolved(self, text: str) -> Resolution:
+        if self._names is None:
+            self._by_pair = {(tool.info.server, tool.info.name): tool for tool in self._tools.values()}
+            self._names = NameTable(self._by_pair, self._reserved)
+        answer = self._names.resolve(text)
+        if isinstance(answer, tuple):
+            return Resolution(self._by_pair[answer])
+        if isinstance(answer, Ambiguous):
+            return Resolution(None, tuple(self._by_pair[pair].name for pair in answer.pairs), ambiguous=True)
+        spelled = self._index.spelled(text)
+        if len(spelled) == 1:
+            return Resolution(self._tools[spelled[0]])
+        pairs = map(self._names.pair, answer.names)
+        near = spelled or [self._by_pair[pair].name for pair in pairs if pair in self._by_pair]
+        return Resolution(None, tuple(near or self._index.rank(text, 3)), ambiguous=bool(spelled))
+
+    # -- by words ------------------------------------------------------------------------------------------------
+
+    def search(self, query: str, limit: int) -> list[SearchHit]:
+        """See `ToolCatalog.search`."""
+        ranked, words, tools = self._ranked(query, limit)
+        if words and self._semantic is not None:
+            ranked = self._semantic.fuse(words, ranked, {name: tool.info for name, tool in tools.items()}, limit)
+        return self._hits(query, ranked, tools)
+
+    async def asearch(self, query: str, limit: int) -> list[SearchHit]:
+        """See `ToolCatalog.asearch`."""
+        ranked, words, tools = self._ranked(query, limit)
+        if words and self._semantic is not None:
+            ranked = await self._semantic.afuse(words, ranked, {name: tool.info for name, tool in tools.items()}, limit)
+        return self._hits(query, ranked, tools)
+
+    def _ranked(self, query: str, limit: int) -> tuple[list[tuple[str, float]], str, dict[str, MCPTool]]:
+        """Names and scores by the words alone; the words that embeddings may help with; the tools of this moment."""
+        wanted, tools = read_query(query), self._tools
+        if wanted.names is not None:
+            chosen = (self.resolve(name).tool for name in wanted.names)
+            return [(name, 1.0) for name in dict.fromkeys(t.name for t in chosen if t is not None)], "", tools
+        is_fused = self._semantic is not None and not wanted.required and bool(wanted.words)
+        with self._lock:
+            most = _RANKED_FOR_FUSION if is_fused else limit
+            found = self._index.search(wanted.words, most, required=wanted.required)
+        return [(hit.key, hit.score) for hit in found], wanted.words if is_fused else "", tools
+
+    def _hits(self, query: str, ranked: Sequence[tuple[str, float]], tools: Mapping[str, MCPTool]) -> list[SearchHit]:
+        return [self._hit(query, tools[name], score) for name, score in ranked if name in tools]
+
+    def _hit(self, query: str, tool: MCPTool, score: float) -> SearchHit:
+        return SearchHit(tool.name, tool.info.server, tool, score, lambda: self._index.explain(query, tool.info))
+
+    def coverage(self, query: str, name: str) -> float:
+        """See `ToolCatalog.coverage`."""
+        with self._lock:
+            return self._index.coverage(query, name) if name in self._tools else 0.0
