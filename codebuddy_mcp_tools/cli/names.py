@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codebuddy_mcp_tools.cli.output import fail
+from codebuddy_mcp_tools.cli.output import ExitCode, fail
 from codebuddy_mcp_tools.cli.session import Session
 from codebuddy_mcp_tools.cli.status import load
 from codebuddy_mcp_tools.config import fold_name
@@ -18,9 +18,13 @@ def find_tool(session: Session, provider: ToolProvider, text: str) -> MCPTool:
     """The tool a person means, its server connected; other servers only when the name does not tell the server.
 
     Raises:
-        typer.Exit: no tool, or several; near misses are printed.
+        typer.Exit: no tool, or several; near misses are printed. Code 3: its server waits for approval.
     """
-    load(provider, _server_in(session, text))
+    server = _server_in(session, text)
+    for status in provider.status():
+        if status.name == server and status.admission is Admission.PENDING:
+            raise fail(f'server "{server}" {status.message}', ExitCode.NEEDS_ANSWER)
+    load(provider, server)
     resolution = provider.catalog.resolve(text)
     if resolution.tool is not None:
         return resolution.tool
@@ -33,7 +37,7 @@ def find_tool(session: Session, provider: ToolProvider, text: str) -> MCPTool:
 
 
 def _server_in(session: Session, text: str) -> str | None:
-    """The one configured server that a full tool name begins with."""
+    """The one configured server that a full tool name, or `server.tool`, begins with."""
     folded = fold_name(text)
     starts = {
         name: prefix
@@ -43,7 +47,8 @@ def _server_in(session: Session, text: str) -> str | None:
     }
     longest = max(map(len, starts.values()), default=0)
     named = [name for name, prefix in starts.items() if len(prefix) == longest]
-    return named[0] if len(named) == 1 and folded.startswith("mcp__") else None
+    is_full = folded.startswith("mcp__") or any(text.startswith(f"{name}.") for name in named)
+    return named[0] if len(named) == 1 and is_full else None
 
 
 def _silent(provider: ToolProvider) -> str:

@@ -124,6 +124,20 @@ def test_tools_of_a_server_that_does_not_run_end_with_an_error(online):
     online.run("tools", "nowhere", code=1)
 
 
+@pytest.mark.parametrize("name", ["mcp__tracker__get_issue", "tracker.get_issue"])
+def test_a_name_that_tells_the_server_starts_no_other(cli, tracker, name):
+    with FaultServer(SCRIPT) as other:
+        servers = {"tracker": tracker.stdio_config(), "other": other.stdio_config()}
+        cli.write("~/.codebuddy/.mcp.json", {"mcpServers": servers})
+        cli.run("describe", name)
+        assert other.log() == []
+
+
+@pytest.mark.parametrize("name", ["mcp__theirs__get_issue", "theirs.get_issue"])
+def test_a_tool_of_a_server_that_waits_for_approval_ends_with_3_and_says_how(online, name):
+    assert "codebuddy-mcp approve theirs" in online.run("call", name, code=3).stderr
+
+
 @pytest.mark.parametrize("name", ["get_issue", "mcp__tracker__get_issue", "mcp_tracker_get_issue", "tracker.get_issue"])
 def test_describe_takes_every_spelling_and_shows_schema_and_rules(online, name):
     text = online.run("describe", name).stdout
