@@ -261,6 +261,10 @@ class ToolCatalog:
         """How much of a query a tool covers, 0 to 1; below a third it is hardly what was meant."""
         return self._finder.coverage(query, name)
 
+    def is_doubtful(self, query: str, hits: Sequence[SearchHit]) -> bool:
+        """Whether the best of these hits hardly fits the query."""
+        return self._finder.is_doubtful(query, hits)
+
     def describe(self, name: str) -> str:
         """Name, description and schema of a tool as text, in an envelope; near misses for an unknown name."""
         found = self.resolve(name)

@@ -9,14 +9,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codebuddy_mcp_tools.policy import Ambiguous, NameTable
-from codebuddy_mcp_tools.tools.search import SearchIndex
+from codebuddy_mcp_tools.tools.search import EXACT, SearchIndex
 from codebuddy_mcp_tools.tools.semantic import SemanticRanks
 from codebuddy_mcp_tools.tools.tool import MCPTool
+from codebuddy_mcp_tools.types import ToolInfo
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
 _RANKED_FOR_FUSION = 60
+POOR = 1 / 3
+"""Share of the words of a query; a tool that covers less is hardly what was meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class ToolFinder:
         self._index = SearchIndex()
         self._lock = threading.Lock()
         self._tools: dict[str, MCPTool] = {}
+        self._infos: dict[str, ToolInfo] = {}
         self._names: NameTable | None = None
         self._by_pair: dict[tuple[str, str], MCPTool] = {}
 
@@ -99,6 +103,7 @@ class ToolFinder:
                 if self._tools.get(name) is not tool:
                     self._index.add(name, tool.info)
             self._tools, self._names = tools, None
+            self._infos = {name: tool.info for name, tool in tools.items()}
 
     # -- by name -------------------------------------------------------------------------------------------------
 
@@ -130,32 +135,42 @@ class ToolFinder:
 
     def search(self, query: str, limit: int) -> list[SearchHit]:
         """See `ToolCatalog.search`."""
-        ranked, words, tools = self._ranked(query, limit)
-        if words and self._semantic is not None:
-            ranked = self._semantic.fuse(words, ranked, {name: tool.info for name, tool in tools.items()}, limit)
-        return self._hits(query, ranked, tools)
+        wanted, tools, infos = read_query(query), self._tools, self._infos
+        ranked = self._ranked(wanted, limit)
+        if self._semantic is not None and wanted.words:
+            only = {name for name, _ in ranked} if wanted.required else None
+            ranked = self._semantic.fuse(wanted.words, ranked, infos, limit, only=only)
+        return [self._hit(query, tools[name], score) for name, score in ranked if name in tools]
 
     async def asearch(self, query: str, limit: int) -> list[SearchHit]:
         """See `ToolCatalog.asearch`."""
-        ranked, words, tools = self._ranked(query, limit)
-        if words and self._semantic is not None:
-            ranked = await self._semantic.afuse(words, ranked, {name: tool.info for name, tool in tools.items()}, limit)
-        return self._hits(query, ranked, tools)
+        wanted, tools, infos = read_query(query), self._tools, self._infos
+        ranked = self._ranked(wanted, limit)
+        if self._semantic is not None and wanted.words:
+            only = {name for name, _ in ranked} if wanted.required else None
+            ranked = await self._semantic.afuse(wanted.words, ranked, infos, limit, only=only)
+        return [self._hit(query, tools[name], score) for name, score in ranked if name in tools]
 
-    def _ranked(self, query: str, limit: int) -> tuple[list[tuple[str, float]], str, dict[str, MCPTool]]:
-        """Names and scores by the words alone; the words that embeddings may help with; the tools of this moment."""
-        wanted, tools = read_query(query), self._tools
+    def _ranked(self, wanted: Wanted, limit: int) -> list[tuple[str, float]]:
+        """Names and scores by the words alone; as many as are of use where embeddings are to be asked as well."""
         if wanted.names is not None:
             chosen = (self.resolve(name).tool for name in wanted.names)
-            return [(name, 1.0) for name in dict.fromkeys(t.name for t in chosen if t is not None)], "", tools
-        is_fused = self._semantic is not None and not wanted.required and bool(wanted.words)
+            return [(name, 1.0) for name in dict.fromkeys(tool.name for tool in chosen if tool is not None)]
+        if self._semantic is not None and wanted.words:
+            limit = len(self._tools) if wanted.required else _RANKED_FOR_FUSION
         with self._lock:
-            most = _RANKED_FOR_FUSION if is_fused else limit
-            found = self._index.search(wanted.words, most, required=wanted.required)
-        return [(hit.key, hit.score) for hit in found], wanted.words if is_fused else "", tools
+            found = self._index.search(wanted.words, limit, required=wanted.required)
+        return [(hit.key, hit.score) for hit in found]
 
-    def _hits(self, query: str, ranked: Sequence[tuple[str, float]], tools: Mapping[str, MCPTool]) -> list[SearchHit]:
-        return [self._hit(query, tools[name], score) for name, score in ranked if name in tools]
+    def is_doubtful(self, query: str, hits: Sequence[SearchHit]) -> bool:
+        """Whether the best hit is hardly what was meant: it covers less than a third of the words of the query.
+
+        Never said of a name, nor where embeddings have ranked: they find what shares no word.
+        """
+        words = read_query(query).words
+        if not hits or not words or self._semantic is not None or hits[0].score >= EXACT:
+            return False
+        return self.coverage(words, hits[0].name) < POOR
 
     def _hit(self, query: str, tool: MCPTool, score: float) -> SearchHit:
         return SearchHit(tool.name, tool.info.server, tool, score, lambda: self._index.explain(query, tool.info))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from codebuddy_mcp_tools.policy import clean_line, envelope
 from codebuddy_mcp_tools.tools.definitions import definition, summary
 from codebuddy_mcp_tools.tools.finding import SearchHit, read_query
-from codebuddy_mcp_tools.tools.search import EXACT
 from codebuddy_mcp_tools.tools.tokens import squashed, terms
 from codebuddy_mcp_tools.types import Admission, ClientState, ServerStatus
 
@@ -21,15 +20,13 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_CHARS = 40_000
 """Of whole definitions in one answer, about 10,000 tokens; the first is always whole."""
-POOR = 1 / 3
-"""Coverage of the query below which the best tool is hardly what was meant."""
 _MAX_LINES = 10
 _MIN_PART = 4
 
 
 def search_answer(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit]) -> str:
     """The text for the model."""
-    is_poor = bool(hits) and _is_poor(catalog, query, hits[0])
+    is_poor = catalog.is_doubtful(query, hits)
     lines = [_headline(catalog, query, hits, is_poor=is_poor), *_definitions(hits), *_misses(catalog, query)]
     if not is_answered(catalog, query):
         lines += _absent(catalog.server_states(), query, hits, everywhere=is_poor or not hits)
@@ -56,11 +53,6 @@ def _headline(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit], *, is
     order = "" if read_query(query).names is not None else "best first; "
     doubt = "None of them fits well; other words may find better. " if is_poor else ""
     return f"{doubt}{len(hits)} of {len(catalog)} tools, {order}{call}:"
-
-
-def _is_poor(catalog: ToolCatalog, query: str, best: SearchHit) -> bool:
-    wanted = read_query(query)
-    return bool(wanted.words) and best.score < EXACT and catalog.coverage(wanted.words, best.name) < POOR
 
 
 def _definitions(hits: Sequence[SearchHit]) -> list[str]:
