@@ -37,8 +37,8 @@ class Document:
     """What ranking looks at. Words are search terms, see `tokens.terms`."""
 
     key: str
-    name_terms: frozenset[str]
-    """The words of the tool's own name; its server's name, repeated in it, is left out."""
+    name_terms: tuple[str, ...]
+    """The words of the tool's own name, each once; its server's name, repeated in it, is left out."""
     name_length: float
     """Logarithm of 1 + its words."""
     server_terms: frozenset[str]
@@ -108,13 +108,13 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
     label = squashed(tool.server), squashed(tool.name)
     return Document(
         key=key,
-        name_terms=frozenset(name),
+        name_terms=tuple(dict.fromkeys(name)),
         name_length=math.log(1 + len(set(name))),
         server_terms=server,
         summary=frozenset(found[SUMMARY]),
         verbs=_verbs(name, found[SUMMARY]),
         terms=frozenset(impacts),
-        spellings=tuple({squashed(key), label[1], "".join(label)}),
+        spellings=tuple(filter(None, {squashed(key), label[1], "".join(label)})),
         label=" ".join(label),
     ), impacts
 

@@ -7,6 +7,7 @@ are touched.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -102,9 +103,9 @@ class Postings:
             terms = self._grams.get(gram, ())
             if len(terms) <= _MAX_SHARED:
                 shared.update(terms)
-        scored = [(2 * n / (len(wanted) + len(term)), term) for term, n in shared.most_common(30)]
-        ranked = sorted(scored, key=lambda s: (-s[0], s[1]))[:limit]
-        return [(term, score) for score, term in ranked if score >= (0.4 if term[0] == word[0] else 0.5)]
+        scored = ((2 * n / (len(wanted) + len(term)), term) for term, n in shared.items())
+        close = [(-score, term) for score, term in scored if score >= (0.4 if term[0] == word[0] else 0.5)]
+        return [(term, -score) for score, term in heapq.nsmallest(limit, close)]
 
 
 def _enter(grams: dict[str, set[str]], term: str) -> None:

@@ -23,7 +23,9 @@ TURNED_SHARE = 0.6
 PHRASE_SHARE = 0.5
 MISSPELT_SHARE = 0.8
 
-_MAX_CHARS, _MAX_TERMS, _MAX_MISSPELT = 2000, 48, 3
+MAX_QUERY = 2000
+"""Characters of a query that are looked at."""
+_MAX_TERMS, _MAX_MISSPELT = 48, 3
 _CLAUSE = re.compile(r"[,;.!?\n+]+(?:\s|$)|\b(?:or|and|then)\b")
 _VALUE = re.compile(r"https?://\S+|(?<!\w)[~.]{0,2}/[\w./-]+|\b\d[\w.:-]*")
 
@@ -51,7 +53,7 @@ class Query:
 
 def parse(text: str, index: Postings) -> Query | None:
     """Take a query apart and weigh it by what the index has; `None` when there is no word in it."""
-    text = text[:_MAX_CHARS]
+    text = text[:MAX_QUERY]
     clauses, spoken = _clauses(text)
     words = list(dict.fromkeys(word for clause in clauses for word in clause))
     if not words:

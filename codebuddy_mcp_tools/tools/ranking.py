@@ -55,7 +55,9 @@ WEIGHTS = {
 _WEIGHTS = tuple(WEIGHTS.values())
 
 
-def first_pass(query: Query, index: Postings, allowed: Collection[float] | None = None) -> list[tuple[float, float]]:
+def first_pass(
+    query: Query, index: Postings, documents: Mapping[float, Document], allowed: Collection[float] | None = None
+) -> list[tuple[float, float]]:
     """The scores and slots of the best tools by BM25F, best first, at most `RERANKED`."""
     scores: dict[float, float] = {}
     get = scores.get
@@ -71,7 +73,7 @@ def first_pass(query: Query, index: Postings, allowed: Collection[float] | None 
             scores[slot] = get(slot, 0.0) + factor * impact
     if allowed is not None:
         scores = {slot: score for slot, score in scores.items() if slot in allowed}
-    best = _best(scores, LOOKED_UP if late else RERANKED)
+    best = _best(scores, LOOKED_UP if late else RERANKED, documents)
     if not late:
         return best
     scores = {slot: score for score, slot in best}
@@ -80,7 +82,7 @@ def first_pass(query: Query, index: Postings, allowed: Collection[float] | None 
         for slot in scores:
             if slot in table:
                 scores[slot] += factor * table[slot]
-    return _best(scores, RERANKED)
+    return _best(scores, RERANKED, documents)
 
 
 def _plan(query: Query, index: Postings) -> list[tuple[int, str, float]]:
@@ -95,8 +97,11 @@ def _plan(query: Query, index: Postings) -> list[tuple[int, str, float]]:
     return [*sorted(own), *sorted(standins)]
 
 
-def _best(scores: Mapping[float, float], count: int) -> list[tuple[float, float]]:
-    """The best scores with their slots, best first: at most `count`, and not far behind the first."""
+def _best(scores: Mapping[float, float], count: int, documents: Mapping[float, Document]) -> list[tuple[float, float]]:
+    """The best scores with their slots, best first: at most `count`, and not far behind the first.
+
+    Where equals meet at the cut, their names decide: the order in which servers came must not show.
+    """
     if not scores:
         return []
     floor = FLOOR * max(scores.values())
@@ -104,14 +109,22 @@ def _best(scores: Mapping[float, float], count: int) -> list[tuple[float, float]
     if len(found) < FEW:
         found = [(score, slot) for slot, score in scores.items()]
         count = FEW
-    return heapq.nlargest(count, found) if len(found) > 4 * count else sorted(found, reverse=True)[:count]
+    if len(found) > count:
+        best = heapq.nlargest(count + 1, found) if len(found) > 4 * count else sorted(found, reverse=True)
+        last = best[count - 1][0]
+        if best[count][0] < last:
+            return best[:count]
+        better = [item for item in best[:count] if item[0] > last]
+        equal = sorted((documents[slot].key, slot) for score, slot in found if score == last)
+        return better + [(last, slot) for _, slot in equal[: count - len(better)]]
+    return sorted(found, reverse=True)
 
 
 def rank(
     query: Query, index: Postings, documents: Mapping[float, Document], allowed: Collection[float] | None = None
 ) -> list[tuple[float, float]]:
     """The final scores and slots of the best tools, in no order, at most `RERANKED`; only `allowed` ones."""
-    found = first_pass(query, index, allowed)
+    found = first_pass(query, index, documents, allowed)
     top = found[0][0] if found and found[0][0] > 0 else 1.0
     seen = SecondPass(query, index)
     return [(seen.score(documents[slot], score / top), slot) for score, slot in found]
@@ -126,7 +139,7 @@ class SecondPass:
         self._total = query.total
         self._words = [(word, worth, query.standins.get(word, ())) for word, worth in query.worth.items()]
         self._last = frozenset(clause[-1] for clause in query.clauses)
-        wishes = [frozenset(clause) for clause in query.clauses]
+        wishes = [tuple(dict.fromkeys(clause)) for clause in query.clauses]
         self._wishes = [(words, sum(query.worth[word] for word in words) or 1.0) for words in wishes]
 
     def score(self, doc: Document, bm25: float) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from codebuddy_mcp_tools.tools.documents import Document, document, texts
 from codebuddy_mcp_tools.tools.postings import Postings
-from codebuddy_mcp_tools.tools.query import Query, parse
+from codebuddy_mcp_tools.tools.query import MAX_QUERY, Query, parse
 from codebuddy_mcp_tools.tools.ranking import SecondPass, rank
 from codebuddy_mcp_tools.tools.stemmer import stem
 from codebuddy_mcp_tools.tools.tokens import squashed, words
@@ -20,6 +20,10 @@ from codebuddy_mcp_tools.types import ToolInfo
 
 EXACT = 100.0
 """What the score of a tool grows by whose name the query is."""
+
+
+MAX_REQUIRED = 16
+"""Words that a query may require; more are not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class SearchIndex:
             required: words each of which must occur in a tool's server or own name; tools that have them are found
                 even when nothing else of the query fits.
         """
+        text, required = text[:MAX_QUERY], list(dict.fromkeys(required))[:MAX_REQUIRED]
         allowed = self._allowed(required) if required else None
         query = parse(" ".join((text, *required)), self._postings)
         ranked = rank(query, self._postings, self._documents, allowed) if query is not None else []
@@ -104,6 +109,7 @@ class SearchIndex:
         """Which words of a query a tool has in which field: the word itself, or `word (other)` for one that stands
         in.
         """
+        text = text[:MAX_QUERY]
         query = parse(text, self._postings)
         return {} if query is None else _explained(query, text, tool)
 

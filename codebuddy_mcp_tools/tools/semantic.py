@@ -23,6 +23,7 @@ from operator import mul
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from codebuddy_mcp_tools.policy import clean, clean_description
+from codebuddy_mcp_tools.tools.query import MAX_QUERY
 from codebuddy_mcp_tools.tools.search import EXACT
 from codebuddy_mcp_tools.types import ToolInfo
 
@@ -34,7 +35,6 @@ logger = logging.getLogger(__name__)
 RRF_K = 60
 BATCH = 64
 """Definitions in one request to the embedding service."""
-_MAX_QUERY = 2000
 _KEPT = 50
 """Tools that the likeness of their embeddings can bring in."""
 
@@ -263,7 +263,7 @@ def _text(tool: ToolInfo) -> str:
 
 
 def _spoken(query: str) -> str:
-    return clean(query[:_MAX_QUERY]).text
+    return clean(query[:MAX_QUERY]).text
 
 
 def _unit(vector: Any) -> Vector:

@@ -1,4 +1,5 @@
-"""A light English stemmer: Porter's algorithm of 1980 without its step 4.
+"""A light English stemmer: Porter's algorithm of 1980 without its step 4, with `-ification` and `creation` as he left
+them out.
 
 Steps 1–3 and 5 join `files`/`file`, `creating`/`create`, `calculator`/`calculate`, `notification`/`notify`. Step 4
 would also cut `-al`, `-ent` and `-ance` from long words; on tool names that joined more words that differ than words
@@ -14,12 +15,13 @@ _DOUBLING = frozenset("lsz")
 
 # Porter's step 2 and 3, first fit: an ending, and what it becomes when at least one syllable stands before it.
 _STEP_2 = (
-    ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("bli", "ble"),
-    ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"), ("ation", "ate"),
-    ("ator", "ate"), ("alism", "al"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"), ("aliti", "al"),
-    ("iviti", "ive"), ("biliti", "ble"), ("logi", "log"),
+    ("ification", "ifi"), ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"),
+    ("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"),
+    ("ation", "ate"), ("ator", "ate"), ("alism", "al"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"),
+    ("aliti", "al"), ("iviti", "ive"), ("biliti", "ble"), ("logi", "log"),
 )  # fmt: skip
 _STEP_3 = (("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""))
+_NO_PLURAL = frozenset({"news"})
 _STEP_2_ENDINGS = tuple(ending for ending, _ in _STEP_2)
 _STEP_3_ENDINGS = tuple(ending for ending, _ in _STEP_3)
 _SHAPES = str.maketrans("abcdefghijklmnopqrstuvwxz", "vcccvcccvcccccvcccccvcccc")
@@ -30,7 +32,7 @@ def stem(word: str) -> str:
     """The stem of one lower-case word."""
     if not _PLAIN.fullmatch(word):
         return word
-    word = _without_ending(_without_plural(word))
+    word = _without_ending(word if word in _NO_PLURAL else _without_plural(word))
     if word[-1] == "y" and _has_vowel(word[:-1]):
         word = f"{word[:-1]}i"
     if word.endswith(_STEP_2_ENDINGS):
@@ -71,7 +73,8 @@ def _replaced(word: str, table: tuple[tuple[str, str], ...]) -> str:
     for ending, other in table:
         if word.endswith(ending):
             base = word[: -len(ending)]
-            return base + other if _measure(base) > 0 else word
+            fits = _has_vowel(base) if ending == "ation" else _measure(base) > 0  # `creation`, but not `station`
+            return base + other if fits else word
     return word
 
 

@@ -1,8 +1,8 @@
 """From text to search terms: words of every spelling and script, lower case, without accents, stemmed.
 
 `createIssue`, `create_issue`, `create-issue` and `HTTPServer` come apart; a short mix of letters and digits (`k8s`,
-`s3`, `utf8`) stays one word. `ß` is `ss`. Chinese, Japanese and Korean text has no spaces: its runs become
-overlapping pairs of characters.
+`s3`, `utf8`) stays one word. `ß` is `ss`. Chinese, Japanese, Korean and Thai text has no spaces to go by: its runs
+become overlapping pairs of characters.
 """
 
 from __future__ import annotations
@@ -13,16 +13,23 @@ from itertools import chain
 
 from codebuddy_mcp_tools.tools.stemmer import stem
 
-_RUN = re.compile(r"[^\W_]+")
-_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_INDIC = "\u0900-\u0963\u0966-\u0dff"  # with the vowel signs, which are no word characters to `re`
+_RUN = re.compile(rf"(?:[^\W_]|[{_INDIC}\u0e31-\u0e4e])+")
+_WORD = re.compile(
+    rf"[A-Z]+(?=to[A-Z]|v[0-9])|[A-Z]{{2,}}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|(?:[^\W\d_A-Za-z]|[{_INDIC}])+"
+)
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _MIXED = re.compile(r"[A-Za-z]{1,4}[0-9]{1,3}[A-Za-z]{0,2}|[0-9][A-Za-z]{1,2}")
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_ACCENTS = re.compile("[\u0300-\u036f]+")
-"""Of Latin, Greek and Cyrillic letters; marks of other scripts are part of the letter."""
+_UNSPACED = re.compile(r"[\u0e01-\u0e4e\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_DROPPED = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u00ad\u200b-\u200f\u2060\ufeff]+")
+"""Accents of Latin, Greek and Cyrillic letters, the optional points of Hebrew and Arabic, and what nobody sees. Marks
+of other scripts are part of the letter."""
 _LETTERS = str.maketrans(
-    {"ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "đ": "d", "ł": "l", "Ł": "L"}
-)
+    {
+        "ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D",
+        "ł": "l", "Ł": "L", "ı": "i",
+    }
+)  # fmt: skip
 _MAX_CACHED = 200_000
 _MAX_WORD = 64
 
@@ -31,12 +38,12 @@ _known: dict[str, tuple[str, ...]] = {}
 
 def words(text: str) -> list[str]:
     """The words of a text, lower case and without accents, not stemmed."""
-    return [word for run in _RUN.findall(text) for word in _split(run)]
+    return [word for run in _runs(text) for word in _split(run)]
 
 
 def terms(text: str) -> list[str]:
     """The words of a text as the index knows them, in order, stop words included."""
-    runs = _RUN.findall(text)
+    runs = _runs(text)
     found = list(map(_known.get, runs))
     if None in found:
         found = [stems or _remember(run) for run, stems in zip(runs, found, strict=True)]
@@ -50,6 +57,14 @@ def squashed(text: str) -> str:
     return "".join(words(text))
 
 
+def _runs(text: str) -> list[str]:
+    """The runs of letters and digits, in plain letters."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+        text = unicodedata.normalize("NFC", _DROPPED.sub("", text))
+    return _RUN.findall(text)
+
+
 def _remember(run: str) -> tuple[str, ...]:
     if len(_known) >= _MAX_CACHED:
         _known.clear()
@@ -60,16 +75,14 @@ def _remember(run: str) -> tuple[str, ...]:
 def _split(run: str) -> list[str]:
     """One run of letters and digits, taken apart."""
     run = run[: _MAX_WORD * 4]
-    if not run.isascii():
-        run = unicodedata.normalize("NFKD", run.translate(_LETTERS))
-        run = unicodedata.normalize("NFC", _ACCENTS.sub("", run))
-    elif _MIXED.fullmatch(run):
+    if run.isascii() and _MIXED.fullmatch(run):
         return [run.lower()]
     found: list[str] = []
     for word in _WORD.findall(run):
         if word.isascii():
-            found.append(word.lower()[:_MAX_WORD])
-        elif _CJK.search(word):
+            plural = len(word) > 2 and word[-1] == "s" and word[-2] <= "Z"  # `URLs`
+            found.append((word[:-1] if plural else word).lower()[:_MAX_WORD])
+        elif _UNSPACED.search(word):
             found += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
         else:
             found.append(word.casefold()[:_MAX_WORD])
