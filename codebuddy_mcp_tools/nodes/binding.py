@@ -7,7 +7,7 @@ hidden, the provider's visible tools, and last what searches have activated. Whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, InvalidToolCall, Syst
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
 
+from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.nodes.approval import asks_by_interrupt
 from codebuddy_mcp_tools.nodes.state import value_of
 from codebuddy_mcp_tools.tools.forms import MARK
@@ -36,9 +37,17 @@ def context_window_of(model: Any) -> int | None:
 
 
 def modifiers_of(config: RunnableConfig | None) -> tuple[str, ...]:
-    """The `Defer`/`NoDefer` modifiers of a run: `configurable["mcp_defer"]`, a text or several."""
+    """The `Defer`/`NoDefer` modifiers of a run: `configurable["mcp_defer"]`, a text or several.
+
+    Raises:
+        ConfigError: it is something else.
+    """
     value = ((config or {}).get("configurable") or {}).get(DEFER_KEY) or ()
-    return (value,) if isinstance(value, str) else tuple(value)
+    texts = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else (value,)
+    wrong = next((text for text in texts if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise ConfigError(f"configurable[{DEFER_KEY!r}] must hold texts such as 'Defer(mcp__server__*)', not {wrong!r}")
+    return texts
 
 
 def distinct(tools: Sequence[Any]) -> list[Any]:

@@ -66,7 +66,7 @@ class ToolProvider:
         interceptors: langchain-mcp-adapters' `ToolCallInterceptor`s, the first outermost.
         callbacks: langchain-mcp-adapters' `Callbacks` for progress and log messages.
         state_dir: approvals, pins, tokens and saved results; default `~/.codebuddy`.
-        defer: `Defer(pattern)` / `NoDefer(pattern)` modifiers, over those of the settings.
+        defer: `Defer(pattern)` / `NoDefer(pattern)` modifiers, one text or several, beside those of the settings.
         embeddings: any LangChain `Embeddings`, to help ToolSearch.
         count_tokens: counts the tokens of a text; default characters / 4.
         thread_sessions: servers that get a session (and process) of their own for each LangGraph thread.
@@ -89,7 +89,7 @@ class ToolProvider:
         interceptors: Sequence[ToolCallInterceptor] = (),
         callbacks: Callbacks | None = None,
         state_dir: str | Path | None = None,
-        defer: Sequence[str] = (),
+        defer: str | Sequence[str] = (),
         embeddings: Embeddings | None = None,
         count_tokens: Callable[[str], int] | None = None,
         thread_sessions: Collection[str] = (),
@@ -106,7 +106,7 @@ class ToolProvider:
         )
         self._callbacks = callbacks
         self._core_tools = tuple(core_tools)
-        self._defer = tuple(defer)
+        self._defer = (defer,) if isinstance(defer, str) else tuple(defer)
         self._embeddings = embeddings
         self._count_tokens = count_tokens
         self._interceptors = tuple(interceptors)
@@ -144,7 +144,7 @@ class ToolProvider:
             tool_search=settings.tool_search,
             counter=self._count_tokens,
             embeddings=self._embeddings,
-            server_states=self.status,
+            server_states=self._service.status,
             wait_loading=self._wait_loading,
         )
         self._unsubscribe = self._service.subscribe(weakly(self._on_event))
@@ -272,8 +272,8 @@ class ToolProvider:
 
     def status(self) -> list[ServerStatus]:
         """One snapshot for each configured server, in the order of the configuration. Never touches a server."""
-        cost = self.catalog.cost()
-        return self._service.status(cost.shown_of)
+        shown = {server: tokens for server, (_, _, tokens) in self.catalog.cost().servers.items()}
+        return self._service.status(lambda server: shown.get(server, 0))
 
     # -- prompts and resources -----------------------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ import pytest
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool as make_tool
 
-from codebuddy_mcp_tools import build_mcp_agent, make_model_node
+from codebuddy_mcp_tools import ToolProvider, build_mcp_agent, make_model_node
+from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.testing import FaultServer
-from tests.nodes.scenarios import GO, NO_GATE, TOOLS, answers, call, model, own, provider_of, turn
+from tests.nodes.scenarios import GO, NO_GATE, TOOLS, answers, call, model, own, provider_of, turn, with_state
 
 
 @make_tool
@@ -64,6 +65,36 @@ async def test_a_run_can_defer_tools_for_itself(tmp_path):
             state = await build_mcp_agent(chat, provider).compile().ainvoke(GO, config)
     assert [t["function"]["name"] for t in chat.bound[0]] == ["ToolSearch", "describe_tool", "mcp__s__read"]
     assert state["activated_tools"] == ["mcp__s__write"]
+
+
+@pytest.mark.parametrize(
+    ("value", "quoted"),
+    [
+        ("Defr(mcp__s__read)", "Defr(mcp__s__read)"),
+        (5, "5"),
+        ([None], "None"),
+        ({"defer": "x"}, "defer"),
+        ("mcp__s", "mcp__s"),
+    ],
+)
+@with_state
+async def test_a_modifier_of_a_run_that_cannot_be_read_is_an_error_that_quotes_it(place, value, quoted, tmp_path):
+    with FaultServer({"tools": TOOLS}) as server:
+        async with provider_of(server, tmp_path) as provider:
+            config: Any = {"configurable": {"mcp_defer": value}}
+            with pytest.raises(ConfigError) as caught:
+                await place(model("done"), provider).ainvoke(GO, config)
+    assert quoted in str(caught.value)
+
+
+async def test_no_defer_of_the_provider_wins_over_defer_of_a_run(tmp_path):
+    with FaultServer({"tools": TOOLS}) as server:
+        servers = {"s": server.stdio_config(defer_loading=True)}
+        async with ToolProvider(servers, state_dir=tmp_path, defer="NoDefer(mcp__s__read)") as provider:
+            chat = model("done")
+            config: Any = {"configurable": {"mcp_defer": ["Defer(*)", "Defer(read)"]}}
+            await build_mcp_agent(chat, provider).compile().ainvoke(GO, config)
+    assert chat.bound_names() == ["ToolSearch", "describe_tool", "mcp__s__read"]
 
 
 @pytest.mark.parametrize("prompt", ["Be brief.", SystemMessage("Be brief.")])

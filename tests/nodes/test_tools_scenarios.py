@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.tools import tool as make_tool
 
+from codebuddy_mcp_tools import ToolProvider
 from codebuddy_mcp_tools.testing import FaultServer
 from tests.nodes import places
 from tests.nodes.scenarios import GO, TOOLS, answers, call, everywhere, model, own, provider_of, turn, with_state
@@ -27,6 +28,27 @@ async def test_every_spelling_that_means_one_tool_reaches_it(place, name, tmp_pa
         async with provider_of(server, tmp_path) as provider:
             state = await place(model(turn(own(name, "1")), "done"), provider).ainvoke(GO)
     assert "here" in answers(state)[0].content
+
+
+@with_state
+async def test_a_bare_name_that_two_servers_have_is_answered_with_both(place, tmp_path):
+    with FaultServer({"tools": TOOLS}) as server:
+        servers = {"s": server.stdio_config(), "t": server.stdio_config()}
+        async with ToolProvider(servers, state_dir=tmp_path) as provider:
+            state = await place(model(turn(own("read", "1"), own("s.read", "2")), "done"), provider).ainvoke(GO)
+    assert "say which: mcp__s__read, mcp__t__read" in answers(state)[0].content
+    assert [m.status for m in answers(state)] == ["error", "success"]
+
+
+@pytest.mark.parametrize("name", ["read", "s.read", "mcp-s-read", "READ"])
+@with_state
+async def test_a_deferred_tool_is_loaded_by_any_spelling_that_means_it(place, name, tmp_path):
+    with FaultServer({"tools": TOOLS, "calls": {"read": [{"text": "here"}]}}) as server:
+        async with provider_of(server, tmp_path, toolExposure="deferred") as provider:
+            turns = [turn(own(name, "1", n=1)), turn(own(name, "2", n=1)), "done"]
+            state = await place(model(*turns), provider).ainvoke(GO)
+    assert state["activated_tools"] == ["mcp__s__read"]
+    assert "here" in answers(state)[1].content
 
 
 @everywhere

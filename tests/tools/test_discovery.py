@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Command
@@ -194,6 +196,46 @@ def test_the_listing_of_names_is_bounded_and_then_counts_by_server():
     text = tool_named(many, "ToolSearch").description
     assert "server7: 100 tools" in text
     assert len(text) < 20_500
+
+
+class Meaning(Embeddings):
+    """Answers its asynchronous methods when it is let, and has no others."""
+
+    def __init__(self) -> None:
+        self.asked, self.let = asyncio.Event(), asyncio.Event()
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        raise NotImplementedError
+
+    def embed_query(self, text: str) -> list[float]:
+        raise NotImplementedError
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.asked.set()
+        await self.let.wait()
+        return [[1.0, 0.0] if "letter" in text else [0.0, 1.0] for text in texts]
+
+    async def aembed_query(self, text: str) -> list[float]:
+        return [1.0, 0.0]
+
+
+async def test_a_search_by_meaning_lets_the_loop_go_on_and_is_not_called_doubtful():
+    meaning = Meaning()
+    search = tool_named(catalog_of(SHOP, embeddings=meaning), "ToolSearch")
+    searching = asyncio.create_task(search.ainvoke({"query": "correspondence", "max_results": 1}))
+    await meaning.asked.wait()
+    assert not searching.done()
+    meaning.let.set()
+    text = await searching
+    assert "mcp__post__send_letter" in text
+    assert "fits well" not in text
+
+
+async def test_embeddings_help_with_what_stands_beside_a_required_word():
+    meaning = Meaning()
+    meaning.let.set()
+    hits = await catalog_of(SHOP, embeddings=meaning).asearch("+post correspondence")
+    assert [hit.name for hit in hits] == ["mcp__post__send_letter", "mcp__post__track_parcel"]
 
 
 # -- servers that are not there ----------------------------------------------------------------------------------
