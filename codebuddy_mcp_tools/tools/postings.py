@@ -19,6 +19,8 @@ _MAX_TABLES = 512
 _MAX_SHARED = 400
 """A trigram that more terms share than this says nothing about a spelling."""
 
+_SWAPPED = 0.9
+
 
 class Postings:
     """Terms, where they occur, and what spellings come near a word that does not."""
@@ -91,7 +93,7 @@ class Postings:
         """Known terms that are spelled like an unknown word, best first, with their likeness (Dice's coefficient).
 
         At least half of the trigrams must be shared, or 0.4 where the first letter agrees: one wrong letter in a word
-        of four or five leaves no more.
+        of four or five leaves no more. Two letters in each other's place spoil up to four, so those are tried.
         """
         if self._grams is None:
             self._grams = {}
@@ -103,9 +105,13 @@ class Postings:
             terms = self._grams.get(gram, ())
             if len(terms) <= _MAX_SHARED:
                 shared.update(terms)
-        scored = ((2 * n / (len(wanted) + len(term)), term) for term, n in shared.items())
-        close = [(-score, term) for score, term in scored if score >= (0.4 if term[0] == word[0] else 0.5)]
-        return [(term, -score) for score, term in heapq.nsmallest(limit, close)]
+        likeness = {term: 2 * n / (len(wanted) + len(term)) for term, n in shared.items()}
+        for at in range(len(word) - 1):
+            swapped = f"{word[:at]}{word[at + 1]}{word[at]}{word[at + 2 :]}"
+            if swapped in self._lists:
+                likeness[swapped] = _SWAPPED
+        close = [(-n, term) for term, n in likeness.items() if n >= (0.4 if term[0] == word[0] else 0.5)]
+        return [(term, -n) for n, term in heapq.nsmallest(limit, close)]
 
 
 def _enter(grams: dict[str, set[str]], term: str) -> None:
