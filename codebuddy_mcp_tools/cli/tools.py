@@ -48,6 +48,8 @@ def list_tools(
                 for r in rows
             ],
         )
+        full, stub = sum(r["full"] for r in rows), sum(r["stub"] for r in rows)
+        remark(f"{len(rows)} tools; tokens, characters / 4: full {full:,}, stubs {stub:,}", style="dim")
     if broken:
         raise typer.Exit(ExitCode.FAILED)
 

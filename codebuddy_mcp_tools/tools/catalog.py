@@ -65,8 +65,8 @@ class ToolCatalog:
         self._finder = ToolFinder(embeddings, reserved)
         self._tools: dict[str, MCPTool] = {}
         self._forms = ToolForms()
-        self._tokens: dict[str, tuple[int, int]] = {}
-        self._levels: dict[tuple[int, tuple[str, ...]], dict[str, Exposure]] = {}
+        self._tokens: dict[str, tuple[MCPTool, tuple[int, int]]] = {}
+        self._levels: dict[tuple[int, int, tuple[str, ...]], dict[str, Exposure]] = {}
         self._window = DEFAULT_CONTEXT_WINDOW
         self._generation = 0
 
@@ -125,28 +125,36 @@ class ToolCatalog:
         Raises:
             ConfigError: a modifier cannot be read.
         """
-        self._window = context_window or self._window
-        key = (self._window, (modifiers,) if isinstance(modifiers, str) else tuple(modifiers))
+        self._window = window = context_window or self._window
+        # Another thread may put other tools in force meanwhile: what is made of the old ones keeps their number.
+        key = (self._generation, window, (modifiers,) if isinstance(modifiers, str) else tuple(modifiers))
         known = self._levels.get(key)
         if known is None:
-            rules = self.rules.extended(key[1])
+            rules = self.rules.extended(key[2])
             if len(self._levels) >= _KEPT_LEVELS:
                 self._levels.clear()
-            known = self._levels[key] = self._decide(rules)
+            known = self._levels[key] = self._decide(rules, self._tools, window)
         return known
 
-    def _decide(self, rules: ExposureRules) -> dict[str, Exposure]:
+    def _decide(self, rules: ExposureRules, tools: Mapping[str, MCPTool], window: int) -> dict[str, Exposure]:
+        if self.call_style == "execute":
+            return dict.fromkeys(tools, Exposure.DEFERRED)
+
         def levels(*, over_budget: bool) -> dict[str, Exposure]:
             return {
                 name: rules.level(tool.info, tool.server_config, over_budget=over_budget)
-                for name, tool in self._tools.items()
+                for name, tool in tools.items()
             }
 
         fitting = levels(over_budget=False)
         if rules.default != "auto":
             return fitting
-        shown = sum(self._tokens_of(name)[0] for name, level in fitting.items() if level is Exposure.FULL)
-        return levels(over_budget=True) if shown >= AUTO_SHARE * self._window else fitting
+        shown = sum(self._tokens_of(tools[name])[0] for name, level in fitting.items() if level is Exposure.FULL)
+        return levels(over_budget=True) if shown >= AUTO_SHARE * window else fitting
+
+    def _with_levels(self, **scope: Any) -> list[tuple[MCPTool, Exposure]]:
+        tools = self._tools
+        return [(tools[name], level) for name, level in self.levels(**scope).items() if name in tools]
 
     def visible(
         self,
@@ -171,21 +179,19 @@ class ToolCatalog:
         """
         if self.call_style == "execute":
             return []
-        levels = self.levels(context_window=context_window, modifiers=modifiers)
         form = {
             Exposure.FULL: self._forms.loaded,
             Exposure.STUB: self._forms.stub,
             Exposure.DEFERRED: self._forms.deferred,
         }
+        leveled = self._with_levels(context_window=context_window, modifiers=modifiers)
         shown: list[BaseTool] = [
-            form[level](self._tools[name])
-            for name, level in levels.items()
-            if provider_search or level is not Exposure.DEFERRED
+            form[level](tool) for tool, level in leveled if provider_search or level is not Exposure.DEFERRED
         ]
         if provider_search:
             return shown
-        woken = dict.fromkeys(name for name in activated if levels.get(name) is Exposure.DEFERRED)
-        return [*shown, *(self._forms.loaded(self._tools[name]) for name in woken)]
+        hidden = {tool.name: tool for tool, level in leveled if level is Exposure.DEFERRED}
+        return [*shown, *(self._forms.loaded(hidden[name]) for name in dict.fromkeys(activated) if name in hidden)]
 
     def tools(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> list[BaseTool]:
         """ToolSearch and describe_tool, and execute_tool in the `execute` style. They are never deferred."""
@@ -195,10 +201,8 @@ class ToolCatalog:
 
     def deferred(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> list[MCPTool]:
         """The tools a model finds only by searching; all of them in the `execute` style."""
-        if self.call_style == "execute":
-            return list(self._tools.values())
-        levels = self.levels(context_window=context_window, modifiers=modifiers)
-        return [self._tools[name] for name, level in levels.items() if level is Exposure.DEFERRED]
+        leveled = self._with_levels(context_window=context_window, modifiers=modifiers)
+        return [tool for tool, level in leveled if level is Exposure.DEFERRED]
 
     def is_searched(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> bool:
         """Whether ToolSearch and describe_tool are bound: something is not shown in full, and the search is ours."""
@@ -209,27 +213,26 @@ class ToolCatalog:
 
     def is_hidden(self, name: str) -> bool:
         """Whether the model has not seen this tool's schema at the start (stub, deferred, or execute style)."""
-        if self.call_style == "execute":
-            return name in self._tools
         return self.levels().get(name, Exposure.FULL) is not Exposure.FULL
 
     # -- cost ----------------------------------------------------------------------------------------------------
 
     def cost(self, *, context_window: int | None = None, modifiers: Sequence[str] = ()) -> CatalogCost:
-        """Estimated tokens per tool, per server and in all."""
-        levels = self.levels(context_window=context_window, modifiers=modifiers)
-        return CatalogCost(
-            tuple(
-                ToolCost(name, self._tools[name].info.server, level, *self._tokens_of(name))
-                for name, level in levels.items()
-            )
+        """Estimated tokens per tool, per server and in all. Each tool is counted once in its life."""
+        scope: dict[str, Any] = {"context_window": context_window, "modifiers": modifiers}
+        tools = tuple(
+            ToolCost(tool.name, tool.info.server, level, *self._tokens_of(tool))
+            for tool, level in self._with_levels(**scope)
         )
+        searching = self.tools(**scope) if self.is_searched(**scope) else ()
+        return CatalogCost(tools, sum(self._count(bound_text(tool)) for tool in searching))
 
-    def _tokens_of(self, name: str) -> tuple[int, int]:
-        if name not in self._tokens:
-            tool = self._tools[name]
-            self._tokens[name] = (self._count(bound_text(tool)), self._count(bound_text(self._forms.stub(tool))))
-        return self._tokens[name]
+    def _tokens_of(self, tool: MCPTool) -> tuple[int, int]:
+        known = self._tokens.get(tool.name)
+        if known is None or known[0] is not tool:
+            counts = self._count(bound_text(tool)), self._count(bound_text(self._forms.stub(tool)))
+            known = self._tokens[tool.name] = (tool, counts)
+        return known[1]
 
     # -- finding -------------------------------------------------------------------------------------------------
 

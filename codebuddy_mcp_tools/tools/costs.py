@@ -28,6 +28,8 @@ class CatalogCost:
     """Estimated tokens of all tools at one context window."""
 
     tools: tuple[ToolCost, ...]
+    discovery: int = 0
+    """Tokens of ToolSearch, describe_tool and execute_tool, where they are bound."""
 
     @property
     def full(self) -> int:
@@ -41,12 +43,8 @@ class CatalogCost:
 
     @property
     def shown(self) -> int:
-        """Tokens that are bound at the start of a run, ToolSearch and describe_tool not counted."""
+        """Tokens of the servers' tools that are bound at the start of a run; `discovery` comes on top."""
         return sum(tool.shown for tool in self.tools)
-
-    def shown_of(self, server: str) -> int:
-        """Tokens that are bound for one server."""
-        return sum(tool.shown for tool in self.tools if tool.server == server)
 
     @property
     def servers(self) -> dict[str, tuple[int, int, int]]:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from langchain_core.tools import BaseTool
+
 from codebuddy_mcp_tools.policy import clean, clean_description, envelope
 from codebuddy_mcp_tools.tools.tool import MCPTool
 
@@ -53,7 +55,7 @@ def stub(tool: MCPTool) -> MCPTool:
     return tool.model_copy(update={"description": description, "args_schema": OPEN_SCHEMA})
 
 
-def bound_text(tool: MCPTool) -> str:
+def bound_text(tool: BaseTool) -> str:
     """What a bound tool puts into the context, near enough: its name, description and schema as JSON."""
     about = {"name": tool.name, "description": tool.description, "parameters": tool.args_schema}
     return json.dumps(about, ensure_ascii=False, default=str)

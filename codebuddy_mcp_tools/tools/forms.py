@@ -12,10 +12,10 @@ MARK = "defer_loading"
 
 
 class ToolForms:
-    """Twins of tools, kept as long as the tool is."""
+    """Twins of tools, kept as long as the tool is. Several threads may ask at the same time."""
 
     def __init__(self) -> None:
-        self._made: dict[str, dict[str, MCPTool]] = {}
+        self._made: dict[str, tuple[MCPTool, dict[str, MCPTool]]] = {}
 
     def forget(self, name: str) -> None:
         """The tool of this name is gone, or another one."""
@@ -34,7 +34,10 @@ class ToolForms:
         return tool if is_marked(tool) else self._once(tool, "deferred", lambda t: marked(t, deferred=True))
 
     def _once(self, tool: MCPTool, form: str, make: Callable[[MCPTool], MCPTool]) -> MCPTool:
-        made = self._made.setdefault(tool.name, {})
+        source, made = self._made.get(tool.name, (None, {}))
+        if source is not tool:
+            made = {}
+            self._made[tool.name] = (tool, made)
         if form not in made:
             made[form] = make(tool)
         return made[form]
