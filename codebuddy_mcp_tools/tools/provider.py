@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -273,7 +274,11 @@ class ToolProvider:
     def status(self) -> list[ServerStatus]:
         """One snapshot for each configured server, in the order of the configuration. Never touches a server."""
         shown = {server: tokens for server, (_, _, tokens) in self.catalog.cost().servers.items()}
-        return self._service.status(lambda server: shown.get(server, 0))
+        problems = self._toolset.problems
+        return [
+            replace(status, warnings=(*status.warnings, *problems.get(status.name, ())))
+            for status in self._service.status(lambda server: shown.get(server, 0))
+        ]
 
     # -- prompts and resources -----------------------------------------------------------------------------------
 

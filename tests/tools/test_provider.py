@@ -42,6 +42,15 @@ async def test_core_tools_come_first_and_are_there_without_any_server(tmp_path):
         assert names(await provider.get_tools_async()) == ["add"]
 
 
+async def test_a_tool_that_cannot_be_used_costs_itself_and_stands_among_the_warnings_of_its_server(tmp_path):
+    odd = {"name": "odd", "inputSchema": {"type": "string"}}
+    with FaultServer({"tools": [odd, TOOL]}) as server:
+        async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
+            assert names(await provider.get_tools_async()) == ["mcp__s__t"]
+            (status,) = provider.status()
+    assert [line for line in status.warnings if "'odd'" in line]
+
+
 async def test_concurrent_first_calls_share_one_load(tmp_path):
     with FaultServer({"tools": [TOOL]}) as server:
         async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
