@@ -18,6 +18,7 @@ from codebuddy_mcp_tools.tools.tool import MCPTool
 MAX_SCHEMA_CHARS = 20_000
 OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
 """What a stub is bound with: any arguments; the call is checked against the real schema."""
+_POINTER = "(Arguments: describe_tool)"
 _SENTENCE = re.compile(r"(?<=[.!?])\s|\n")
 
 TokenCounter = Callable[[str], int]
@@ -50,9 +51,8 @@ def summary(tool: MCPTool) -> str:
 
 def stub(tool: MCPTool) -> MCPTool:
     """The tool as a stub: its name, one sentence, and where to read the rest. A call goes where the tool's own goes."""
-    sentence = first_sentence(tool.description)
-    description = f"{sentence} Call describe_tool({json.dumps(tool.name)}) for its arguments before the first use."
-    return tool.model_copy(update={"description": description, "args_schema": OPEN_SCHEMA})
+    sentence = first_sentence(clean_description(tool.info.description or tool.info.title or ""))
+    return tool.model_copy(update={"description": f"{sentence} {_POINTER}".lstrip(), "args_schema": OPEN_SCHEMA})
 
 
 def bound_text(tool: BaseTool) -> str:
