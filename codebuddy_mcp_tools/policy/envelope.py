@@ -19,30 +19,19 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from html.entities import html5
 
 from codebuddy_mcp_tools.policy.scan import Scan
+from codebuddy_mcp_tools.policy.screen import OPENERS, PERHAPS_TAG, look
 from codebuddy_mcp_tools.policy.skeleton import lookalikes_of, looks_like, skeleton
-from codebuddy_mcp_tools.policy.text import SUSPECTS, Cleaned, clean, clean_line
+from codebuddy_mcp_tools.policy.text import Cleaned, clean, clean_line
 
 TAG = "mcp_response"
 _MAX_ATTRIBUTE = 128
 
-_OPENERS = lookalikes_of("<")
-_O = re.escape(_OPENERS)
-# What a reader could take for an m, or for an m with something behind it (㎆), and what is a letter or number by its
-# class
-# and not by its looks. Only a first look: a test holds both against all of Unicode.
-_M = (
-    "MmɱΜϺϻМмᎷᗰᴍᴹᵐᵯᶆᶬḾḿṀṁṂṃₘℳⅯⅿⓂⓜⱮⲘⲙ㎃㎆㎎㎒㎖㎜㎟㎡㎣㎥㎧㎨㎫㎳㎷㎹㎽㎿㏁㏔㏕㏖"
-    "ꓟꬺꮇＭｍ𝐌𝐦𝑀𝑚𝑴𝒎𝓂𝓜𝓶𝔐𝔪𝕄𝕞𝕸𝖒𝖬𝗆𝗠𝗺𝘔𝘮𝙈𝙢𝙼𝚖𝚳𝛭𝜧𝝡𝞛🄼🅋🅜🅪🅫🅬🅼🇲"
-)
-_NO_LETTERS = "ˍͺᐳ\u115f\u1160⑴-⒇\u3164㆒㈠-㈩㊀\ufc5e-\ufc63ﹰ-ﹾﾞﾟ\uffa0"
-_START = rf"[{_O}](?:[^\p{{L}}\p{{N}}{_O}]|[{_NO_LETTERS}])*[{_M}]"
-_PERHAPS = Scan(_START)
+_O = re.escape(OPENERS)
 _PERHAPS_ASCII = Scan("<[^<a-zA-Z0-9]*[mM]")
-_LOOK_CLOSER = Scan(rf"{SUSPECTS}|[&%\\]|{_START}")
-
 _SKIPPED = r"[\x00-\x20\x7f]*"
 _ASCII_TAG = re.compile(
     "<[^<a-z0-9]*" + _SKIPPED.join("mcp") + r"[\x00-\x20\x7f_-]+" + _SKIPPED.join("response"), re.IGNORECASE
@@ -53,6 +42,9 @@ _SKELETON_TAG = re.compile(r"<(?:[^\w<]|_)*" + " *".join("mcp") + "[ _-]+" + " *
 _DENSE = 32
 
 _ENCODED_OPENER = re.compile(r"\\u\{?0*3c|\\x3c|%3c", re.IGNORECASE)
+_ENCODED_CHARACTER = re.compile(
+    r"\\(?:u\{?0*3c|x3c)|\\u\{0*([0-9a-f]{1,5})\}|\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|%([0-7][0-9a-f])", re.IGNORECASE
+)
 # `&amp;` alone is not worth decoding: only before something that then reads as a reference.
 _REFERENCE = re.compile(
     r"&(?:(?:amp|AMP);?)+(?=#|[A-Za-z])"
@@ -60,7 +52,9 @@ _REFERENCE = re.compile(
 )
 _AMPERSANDS = re.compile(r"&(?:(?:amp|AMP);?)+")
 _HARMLESS = frozenset({"&gt;", "&quot;", "&apos;", "&#39;", "&#x27;", "&#34;", "&#x22;", "&copy;", "&amp;"})
-_ESCAPED = re.compile(f"[{re.escape(_OPENERS + lookalikes_of('&'))}]|\\\\(?=u\\{{?0*3c|x3c)|%(?=3c)", re.IGNORECASE)
+_ESCAPED = re.compile(
+    f"[{re.escape(OPENERS + lookalikes_of('&'))}]|\\\\(?=u\\{{?0*3c|x3c)|%(?=(?:25)*3c)", re.IGNORECASE
+)
 _NESTED_REFERENCES = 4
 _NOT_VISIBLE = re.compile(r"[^ -~]")
 
@@ -75,15 +69,18 @@ def envelope(server: str, tool: str, payload: str, *, notes: Iterable[str] = ())
         notes: lines of our own about the result, put behind the envelope, one line each. How many invisible
             characters were removed is added by itself.
     """
-    # One look for all there is to do: other scripts take three times as many bytes as characters.
-    ordinary = not payload.isascii() and not _LOOK_CLOSER(payload)
-    cleaned = Cleaned(payload, 0) if ordinary else clean(payload)
-    body = payload if ordinary else defang(cleaned.text)
+    first = look(payload)
+    cleaned = Cleaned(payload, 0) if first.clean else clean(payload)
+    body = payload if first.clean and first.tagless else defang(cleaned.text)
     lines = [defang(clean_line(note, 500)) for note in notes]
     if cleaned.removed:
         lines.append(f"{cleaned.removed} invisible or control character{'s' if cleaned.removed > 1 else ''} removed")
-    head = f'<{TAG} server="{_attribute(server)}" tool="{_attribute(tool)}" trust="untrusted">'
-    return "\n".join([f"{head}{body}</{TAG}>", *(f"[{line}]" for line in lines)])
+    return "\n".join([f"{_head(server, tool)}{body}</{TAG}>", *(f"[{line}]" for line in lines)])
+
+
+@lru_cache(maxsize=1 << 10)
+def _head(server: str, tool: str) -> str:
+    return f'<{TAG} server="{_attribute(server)}" tool="{_attribute(tool)}" trust="untrusted">'
 
 
 def defang(text: str) -> str:
@@ -113,14 +110,19 @@ def _attribute(name: str) -> str:
 
 
 def _decode(text: str) -> str:
-    """Character references and escaped opening brackets of one level resolved."""
+    """Character references of one level resolved, and other encodings where they write an opening bracket."""
     if "&" in text:
         found = {reference: _resolved(reference) for reference in set(_REFERENCE.findall(text)) - _HARMLESS}
         if found:
             text = _REFERENCE.sub(lambda match: found.get(match[0], ">"), text)
-    if "\\" in text or "%" in text:
-        text = _ENCODED_OPENER.sub("<", text)
+    if ("\\" in text or "%" in text) and _ENCODED_OPENER.search(text):
+        # Who writes the bracket so may write the rest so: %3C%2Fmcp_response%3E.
+        text = _ENCODED_CHARACTER.sub(_decoded, text)
     return text
+
+
+def _decoded(encoded: re.Match[str]) -> str:
+    return chr(int(encoded[encoded.lastindex], 16)) if encoded.lastindex else "<"
 
 
 def _resolved(reference: str) -> str:
@@ -137,7 +139,7 @@ def _resolved(reference: str) -> str:
 def _has_tag(text: str) -> bool:
     if text.isascii():
         return _PERHAPS_ASCII(text) and _ASCII_TAG.search(text) is not None
-    if not _PERHAPS(text):
+    if not PERHAPS_TAG(text):
         return False
     openers = [match.end() for match in _LAST_OPENER.finditer(text)]
     if len(openers) > _DENSE and len(openers) * _DENSE > len(text):

@@ -15,19 +15,21 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Scan:
-    r"""Whether a pattern occurs in a text. Compiled on first use; half surrogate pairs count as U+FFFF.
+    r"""Whether any of some patterns occurs in a text. Compiled on first use; half surrogate pairs count as U+FFFF.
 
-    `\b` means the end of an ASCII word (Unicode's word ends cost ten times as much); `^` and `$` match at lines.
+    Several patterns are looked for one after another in one call, which is faster than one with alternatives where
+    each has literals of its own. `\b` means the end of an ASCII word (Unicode's word ends cost ten times as much); `^`
+    and `$` match at lines.
     """
 
-    def __init__(self, pattern: str) -> None:
-        self._pattern = "(?m)" + pattern.replace(r"\b", r"(?-u:\b)")
+    def __init__(self, *patterns: str) -> None:
+        self._patterns = ["(?m)" + pattern.replace(r"\b", r"(?-u:\b)") for pattern in patterns]
         self._validator: jsonschema_rs.Validator | None = None
 
     def __call__(self, text: str) -> bool:
         if self._validator is None:
-            linear = jsonschema_rs.RegexOptions()
-            self._validator = jsonschema_rs.validator_for({"pattern": self._pattern}, pattern_options=linear)
+            schema = {"anyOf": [{"pattern": pattern} for pattern in self._patterns]}
+            self._validator = jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions())
         try:
             return self._validator.is_valid(text)
         except UnicodeEncodeError:

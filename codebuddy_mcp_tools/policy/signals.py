@@ -4,13 +4,13 @@ Policy: a short list of patterns with few false alarms; what is found is logged,
 the status. No list of phrases stops an attack, and a legitimate page about prompt injection has hits too: so nothing
 is decided by it.
 
-The patterns run in the regular expression engine of jsonschema-rs, which is here anyway for schemas of strangers: it
-is linear for every pattern and text, and it looks through 10 KB with all of them in some 30 µs, where `re` needs 600.
+The patterns run in a linear engine (see `scan`), and only on what a first look (`screen`) did not find ordinary.
 """
 
 from __future__ import annotations
 
 from codebuddy_mcp_tools.policy.scan import Scan
+from codebuddy_mcp_tools.policy.screen import look
 
 _GAP = r"[\s\"'`*_-]{1,8}"  # between two words
 
@@ -96,6 +96,11 @@ def find_injection_signals(text: str) -> tuple[str, ...]:
     Give the text as the server sent it: hidden characters are a signal too (`hidden_text`, `direction_override`,
     `terminal_escape`).
     """
+    return () if look(text).silent else search_for_signals(text)
+
+
+def search_for_signals(text: str) -> tuple[str, ...]:
+    """The same without a first look."""
     # `str.lower` is slow for other scripts; only ASCII letters matter here.
     raw = text.encode("utf-8", "replace")
     lowered = "\n" + raw.lower().decode("utf-8")

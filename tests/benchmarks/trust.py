@@ -36,12 +36,13 @@ def text(kind: str, size: int) -> str:
 
 
 def mistrust(payload: str) -> Work:
-    """Everything this package's policy room does with one result."""
+    """Everything this package's policy room does with one result; a new object each time, as it comes from a server."""
 
     async def work() -> None:
+        result = payload[:-1] + payload[-1]
         POLICY.decide(TOOL)
-        find_injection_signals(payload)
-        envelope("bench", "echo", payload)
+        find_injection_signals(result)
+        envelope("bench", "echo", result)
 
     return work
 
