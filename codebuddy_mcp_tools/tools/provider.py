@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,22 +20,16 @@ from langchain_core.tools import BaseTool
 
 from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
 from codebuddy_mcp_tools.config import Configuration, ConfigWatcher, Settings, file_problem, load_configuration
-from codebuddy_mcp_tools.errors import ConfigError
-from codebuddy_mcp_tools.policy import ExposureRules, PermissionPolicy
+from codebuddy_mcp_tools.policy import PermissionPolicy
 from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
-from codebuddy_mcp_tools.tools.call import CallPath
+from codebuddy_mcp_tools.tools.assembly import Assembly, Narrowing, ProviderOptions
 from codebuddy_mcp_tools.tools.catalog import ToolCatalog
-from codebuddy_mcp_tools.tools.definitions import definition
 from codebuddy_mcp_tools.tools.elicitation import ElicitationHandler, elicitation_answers
-from codebuddy_mcp_tools.tools.interop import interceptor_chain, progress_callback, report_log
+from codebuddy_mcp_tools.tools.interop import report_log
 from codebuddy_mcp_tools.tools.lifetime import close_when_collected, weakly
-from codebuddy_mcp_tools.tools.limits import OutputLimits
 from codebuddy_mcp_tools.tools.prompts import check_arguments, find_command, slash_command, to_messages
-from codebuddy_mcp_tools.tools.reader import make_reader
 from codebuddy_mcp_tools.tools.resources import to_blob
-from codebuddy_mcp_tools.tools.spill import SpillStore
-from codebuddy_mcp_tools.tools.tool import MCPTool
-from codebuddy_mcp_tools.tools.toolset import Filter, Toolset, everything
+from codebuddy_mcp_tools.tools.toolset import everything
 from codebuddy_mcp_tools.types import ResourceInfo, ServerStatus, SlashCommand
 
 if TYPE_CHECKING:
@@ -45,8 +38,6 @@ if TYPE_CHECKING:
     from langchain_mcp_adapters.interceptors import ToolCallInterceptor
 
 logger = logging.getLogger(__name__)
-SEARCH_TOOL_NAMES = ("ToolSearch", "describe_tool", "execute_tool", "read_mcp_result")
-"""Names no server's tool may take."""
 
 
 class ToolProvider:
@@ -98,86 +89,45 @@ class ToolProvider:
     ) -> None:
         self._sources = {"servers": servers, "workspace": workspace, "settings": settings}
         configuration = load_configuration(servers, workspace=workspace, settings=settings)
-        self._state_dir = Path(state_dir).expanduser() if state_dir is not None else Path.home() / ".codebuddy"
+        self._options = ProviderOptions(
+            state_dir=Path(state_dir).expanduser() if state_dir is not None else Path.home() / ".codebuddy",
+            core_tools=tuple(core_tools),
+            approval_handler=approval_handler,
+            interceptors=tuple(interceptors),
+            callbacks=callbacks,
+            defer=(defer,) if isinstance(defer, str) else tuple(defer),
+            embeddings=embeddings,
+            count_tokens=count_tokens,
+            thread_sessions=frozenset(thread_sessions),
+        )
         self._service = MCPService(
             configuration,
-            state_dir=self._state_dir,
+            state_dir=self._options.state_dir,
             approval_handler=approval_handler,
             handlers=ServerHandlers(elicitation=elicitation_answers(elicitation_handler)),
         )
-        self._callbacks = callbacks
-        self._core_tools = tuple(core_tools)
-        self._defer = (defer,) if isinstance(defer, str) else tuple(defer)
-        self._embeddings = embeddings
-        self._count_tokens = count_tokens
-        self._interceptors = tuple(interceptors)
-        self._approval_handler = approval_handler
-        self._thread_sessions = frozenset(thread_sessions)
-        self._assemble()
+        self._assemble(Narrowing(accepts=everything, settings=lambda settings: settings))
+        if callbacks is not None:
+            self._service.subscribe(weakly(self._on_event))
         self._watcher = ConfigWatcher(configuration.files, weakly(self._files_changed)) if watch else None
         if self._watcher is not None:
             self._watcher.start()
         close_when_collected(self, self._service, self._watcher)
 
-    def _assemble(self, accepts: Filter = everything) -> None:
-        """Put together what turns listings into tools. Touches no server."""
-        self._followed = self._service.settings
-        settings = self._settings = self.settings_from(self._followed)
-        self._rebuilding = threading.Lock()
-        workspace = self._service.configuration.workspace
-        self._spill = SpillStore(self._state_dir, workspace) if settings.large_output_files else None
-        self._readers = (make_reader(self._spill),) if self._spill is not None else ()
-        limits = OutputLimits(max_tokens=settings.max_output_tokens, spill=self._spill)
-        self._toolset = Toolset(settings, self._core_tools, accepts=accepts, reserved=SEARCH_TOOL_NAMES)
-        self._path = CallPath(
-            self._service,
-            permissions=lambda: self.permissions,
-            limits=limits,
-            intercept=interceptor_chain(self._interceptors),
-            approval_handler=self._approval_handler,
-            on_progress=progress_callback(self._callbacks),
-            thread_sessions=self._thread_sessions,
-            schema_of=self._schema_if_hidden,
-        )
-        self.catalog = ToolCatalog(
-            rules=self._exposure(settings),
-            call_style=settings.call_style,
-            tool_search=settings.tool_search,
-            counter=self._count_tokens,
-            embeddings=self._embeddings,
-            server_states=self._service.status,
-            wait_loading=self._wait_loading,
-        )
-        self._unsubscribe = self._service.subscribe(weakly(self._on_event))
-
-    def settings_from(self, settings: Settings) -> Settings:
-        """What this provider makes of the settings in force; a view adds to them."""
-        return settings
-
-    def _exposure(self, settings: Settings) -> ExposureRules:
-        return ExposureRules(settings.tool_exposure, (*settings.defer, *self._defer))
-
-    def _follow_settings(self) -> None:
-        """Take over permissions and exposure from settings files that changed."""
-        in_force = self._service.settings
-        if in_force is self._followed:
-            return
-        self._followed = in_force
-        self._settings = self.settings_from(in_force)
-        try:
-            self.catalog.follow(self._exposure(self._settings))
-        except ConfigError as error:
-            logger.warning("%s; what tools are shown stays as it was", error)
-
-    def _schema_if_hidden(self, tool: MCPTool) -> str | None:
-        return definition(tool) if self.catalog.is_hidden(tool.name) else None
+    def _assemble(self, narrowing: Narrowing) -> None:
+        self._assembly = Assembly(self._service, self._options, narrowing, wait_loading=self._wait_loading)
 
     # -- tools ---------------------------------------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
         """The settings in force."""
-        return self._settings
+        return self._assembly.settings
+
+    @property
+    def catalog(self) -> ToolCatalog:
+        """All MCP tools, as a model is shown them, and the search over them."""
+        return self._assembly.catalog
 
     @property
     def service(self) -> MCPService:
@@ -187,24 +137,22 @@ class ToolProvider:
     @property
     def permissions(self) -> PermissionPolicy:
         """The permission rules in force, over the tools known now."""
-        if self._service.settings is not self._followed:
-            self._rebuild()
-        return self._toolset.permissions
+        return self._assembly.permissions
 
     @property
     def approval_handler(self) -> ApprovalHandler | None:
         """Who is asked about servers, and about calls that no graph asks about."""
-        return self._approval_handler
+        return self._options.approval_handler
 
     @property
     def core_tools(self) -> tuple[BaseTool, ...]:
         """The tools given as `core_tools` and, once a long result has been saved, the tool that reads it."""
-        return (*self._core_tools, *(self.readers if self._path.has_saved else ()))
+        return self._assembly.core_tools
 
     @property
     def readers(self) -> tuple[BaseTool, ...]:
         """The tool that reads saved results, whether there are any or not; none where results are not saved."""
-        return self._readers
+        return self._assembly.readers
 
     def load_lazily(self) -> None:
         """Begin to connect in the background and return at once; what goes wrong is in `status()`."""
@@ -231,32 +179,14 @@ class ToolProvider:
 
     async def _load(self, server: str | None, *, refresh: bool) -> list[BaseTool]:
         await self._service.list_tools(server, refresh=refresh)
-        self._rebuild()
-        chosen = (t for t in self._toolset.tools if server is None or t.info.server == server)
+        self._assembly.rebuild()
+        chosen = (t for t in self._assembly.tools if server is None or t.info.server == server)
         return [*self.core_tools, *chosen]
-
-    def _rebuild(self) -> None:
-        """Bring the tools in step with what the servers listed last."""
-        with self._rebuilding:  # several threads and loops may ask at the same time
-            self._rebuild_alone()
-
-    def _rebuild_alone(self) -> None:
-        service = self._service
-        self._follow_settings()
-        listings, configs, infos = [], {}, {}
-        for name in service.names:
-            record = service.server(name)
-            if record.listing is not None and record.entry.config is not None:
-                listings.append(record.exposed_listing())
-                configs[name] = record.entry.config
-                infos[name] = record.info()
-        if self._toolset.update(listings, configs, infos, self._path, self._settings):
-            self.catalog.update(self._toolset.tools)
 
     def tools_now(self) -> list[BaseTool]:
         """What `get_tools_async` would return, as far as it is known already; touches no server."""
-        self._rebuild()
-        return [*self.core_tools, *self._toolset.tools]
+        self._assembly.rebuild()
+        return [*self.core_tools, *self._assembly.tools]
 
     async def _wait_loading(self, seconds: float) -> None:
         try:
@@ -266,17 +196,16 @@ class ToolProvider:
             logger.debug("some servers are still connecting after %s s", seconds)
 
     def _on_event(self, event: ClientEvent) -> None:
-        if event.kind == "log" and self._callbacks is not None:
-            self._service.start(report_log(self._callbacks, event))
+        if event.kind == "log" and self._options.callbacks is not None:
+            self._service.start(report_log(self._options.callbacks, event))
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def status(self) -> list[ServerStatus]:
         """One snapshot for each configured server, in the order of the configuration. Never touches a server."""
         shown = {server: tokens for server, (_, _, tokens) in self.catalog.cost().servers.items()}
-        problems = self._toolset.problems
         return [
-            replace(status, warnings=(*status.warnings, *problems.get(status.name, ())))
+            replace(status, warnings=(*status.warnings, *self._assembly.problems(status.name)))
             for status in self._service.status(lambda server: shown.get(server, 0))
         ]
 
@@ -353,7 +282,7 @@ class ToolProvider:
         if changed:
             await self.get_tools_async()
         else:
-            self._rebuild()
+            self._assembly.rebuild()
         logger.info("configuration taken over; servers concerned: %s", ", ".join(changed) or "none")
 
     # -- end -----------------------------------------------------------------------------------------------------

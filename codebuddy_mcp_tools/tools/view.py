@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from codebuddy_mcp_tools.config import Settings
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.policy import PermissionPolicy
+from codebuddy_mcp_tools.tools.assembly import Narrowing
 from codebuddy_mcp_tools.tools.provider import ToolProvider
 from codebuddy_mcp_tools.types import ToolInfo
 
@@ -33,18 +35,21 @@ class ProviderView(ToolProvider):
             self._service.server(name)
         if core_roles is not None:
             wanted = frozenset(core_roles)
-            self._core_tools = tuple(t for t in self._core_tools if _has_role(t.metadata or {}, wanted))
+            own = tuple(t for t in self._options.core_tools if _has_role(t.metadata or {}, wanted))
+            self._options = replace(self._options, core_tools=own)
         rules = None if tools is None else PermissionPolicy(allow=tools, mode="strict", servers=self._service.names)
-        self._further = permissions or {}
-        self._assemble(accepts=lambda tool: _accepts(tool, chosen, rules))
-
-    def settings_from(self, settings: Settings) -> Settings:
-        """The parent's settings and the view's further rules."""
-        return _with_rules(self._parent.settings_from(settings), self._further)
+        further = permissions or {}
+        self._assemble(
+            self._assembly.narrowing.then(
+                Narrowing(
+                    accepts=lambda tool: _accepts(tool, chosen, rules),
+                    settings=lambda settings: _with_rules(settings, further),
+                )
+            )
+        )
 
     async def aclose(self) -> None:
-        """Stop listening; the sessions belong to the provider this is a view of."""
-        self._unsubscribe()
+        """Nothing: the sessions belong to the provider this is a view of."""
 
 
 def _has_role(metadata: Mapping[str, object], wanted: frozenset[str]) -> bool:

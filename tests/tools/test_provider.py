@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool as make_tool
+from langchain_mcp_adapters.callbacks import Callbacks
 
 from codebuddy_mcp_tools import ConfigError, Settings, ToolProvider, UnknownServerError
 from codebuddy_mcp_tools.testing import FaultServer
@@ -234,6 +235,33 @@ async def test_a_view_has_fewer_tools_over_the_same_session(tmp_path):
             await view.aclose()
             assert len(server.pids()) == 1
             assert len(server.alive()) == 1
+
+
+async def test_a_view_of_a_view_has_no_more_than_either(tmp_path):
+    tools = [{"name": n, "inputSchema": {"type": "object"}} for n in ("read", "write", "drop")]
+    with FaultServer({"tools": tools}) as server:
+        async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
+            outer = provider.view(tools=["mcp__s__read", "mcp__s__write"], permissions={"deny": ["mcp__s__write"]})
+            inner = outer.view(tools=["mcp__s__write", "mcp__s__read", "mcp__s__drop"])
+            assert names(await inner.get_tools_async()) == ["mcp__s__read"]
+
+
+async def test_a_log_message_is_reported_once_however_many_views_there_are(tmp_path):
+    said: asyncio.Queue[str] = asyncio.Queue()
+
+    async def report(params: Any, context: Any) -> None:
+        await said.put(f"{context.server_name}: {params.data}")
+
+    log = [{"notify": {"method": "notifications/message", "params": {"level": "info", "data": d}}} for d in "ab"]
+    with FaultServer({"tools": [TOOL], "calls": {"t": [[*log, {"text": "done"}]]}}) as server:
+        async with ToolProvider(
+            {"s": server.stdio_config()}, callbacks=Callbacks(on_logging_message=report), state_dir=tmp_path
+        ) as provider:
+            views = [provider.view() for _ in range(3)]
+            (t,) = await views[0].get_tools_async()
+            await t.ainvoke({})
+            async with asyncio.timeout(10):
+                assert [await said.get(), await said.get()] == ["s: a", "s: b"]
 
 
 async def test_a_prompt_is_a_command_whose_messages_are_enveloped(tmp_path):

@@ -71,7 +71,7 @@ class Told(logging.Handler):
 
 @pytest.fixture
 async def told() -> AsyncIterator[Told]:
-    logger, handler = logging.getLogger("codebuddy_mcp_tools.tools.provider"), Told()
+    logger, handler = logging.getLogger("codebuddy_mcp_tools.tools"), Told()
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     yield handler

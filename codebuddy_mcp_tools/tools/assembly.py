@@ -1,0 +1,176 @@
+"""What turns the lists of servers into tools: names, permissions, the way of a call, the catalogue.
+
+Policy: nothing here touches a server. Permissions and exposure follow the settings in force, which may change while a
+provider runs; what else the settings say holds from the start.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from langchain_core.tools import BaseTool
+
+from codebuddy_mcp_tools.config import Settings
+from codebuddy_mcp_tools.errors import ConfigError
+from codebuddy_mcp_tools.policy import ExposureRules, PermissionPolicy
+from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
+from codebuddy_mcp_tools.tools.call import CallPath
+from codebuddy_mcp_tools.tools.catalog import ToolCatalog
+from codebuddy_mcp_tools.tools.definitions import definition
+from codebuddy_mcp_tools.tools.interop import interceptor_chain, progress_callback
+from codebuddy_mcp_tools.tools.limits import OutputLimits
+from codebuddy_mcp_tools.tools.reader import make_reader
+from codebuddy_mcp_tools.tools.spill import SpillStore
+from codebuddy_mcp_tools.tools.tool import MCPTool
+from codebuddy_mcp_tools.tools.toolset import Filter, Toolset
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+    from langchain_mcp_adapters.callbacks import Callbacks
+    from langchain_mcp_adapters.interceptors import ToolCallInterceptor
+
+logger = logging.getLogger(__name__)
+SEARCH_TOOL_NAMES = ("ToolSearch", "describe_tool", "execute_tool", "read_mcp_result")
+"""Names no server's tool may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderOptions:
+    """What a `ToolProvider` was given besides servers and settings; see there."""
+
+    state_dir: Path
+    core_tools: tuple[BaseTool, ...]
+    approval_handler: ApprovalHandler | None
+    interceptors: tuple[ToolCallInterceptor, ...]
+    callbacks: Callbacks | None
+    defer: tuple[str, ...]
+    embeddings: Embeddings | None
+    count_tokens: Callable[[str], int] | None
+    thread_sessions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What a view takes away from the provider it is a view of."""
+
+    accepts: Filter
+    settings: Callable[[Settings], Settings]
+
+    def then(self, further: Narrowing) -> Narrowing:
+        """Both, for a view of a view."""
+        return Narrowing(
+            accepts=lambda tool: self.accepts(tool) and further.accepts(tool),
+            settings=lambda settings: further.settings(self.settings(settings)),
+        )
+
+
+class Assembly:
+    """Keeps the tools, the permissions and the catalogue of one provider in step with its servers.
+
+    Args:
+        service: the servers.
+        options: what the provider was given.
+        narrowing: which tools count, and what is made of the settings in force.
+        wait_loading: waits up to so many seconds for servers that are connecting.
+
+    Attributes:
+        settings: the settings in force, as this provider sees them.
+        catalog: all tools, as a model is shown them.
+        readers: the tool that reads saved results; none where results are not saved.
+
+    Raises:
+        ConfigError: a `Defer`/`NoDefer` modifier cannot be read.
+    """
+
+    def __init__(
+        self,
+        service: MCPService,
+        options: ProviderOptions,
+        narrowing: Narrowing,
+        *,
+        wait_loading: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._service = service
+        self._options = options
+        self._followed = service.settings
+        self._lock = threading.Lock()
+        self.narrowing = narrowing
+        settings = self.settings = narrowing.settings(self._followed)
+        spill = SpillStore(options.state_dir, service.configuration.workspace) if settings.large_output_files else None
+        self.readers: tuple[BaseTool, ...] = (make_reader(spill),) if spill is not None else ()
+        self._toolset = Toolset(settings, options.core_tools, accepts=narrowing.accepts, reserved=SEARCH_TOOL_NAMES)
+        self._path = CallPath(
+            service,
+            permissions=lambda: self.permissions,
+            limits=OutputLimits(max_tokens=settings.max_output_tokens, spill=spill),
+            intercept=interceptor_chain(options.interceptors),
+            approval_handler=options.approval_handler,
+            on_progress=progress_callback(options.callbacks),
+            thread_sessions=options.thread_sessions,
+            schema_of=self._schema_if_hidden,
+        )
+        self.catalog = ToolCatalog(
+            rules=self._exposure(),
+            call_style=settings.call_style,
+            tool_search=settings.tool_search,
+            counter=options.count_tokens,
+            embeddings=options.embeddings,
+            server_states=service.status,
+            wait_loading=wait_loading,
+        )
+
+    @property
+    def tools(self) -> tuple[MCPTool, ...]:
+        """The tools as they were rebuilt last."""
+        return self._toolset.tools
+
+    @property
+    def core_tools(self) -> tuple[BaseTool, ...]:
+        """The provider's own tools and, once a long result has been saved, the tool that reads it."""
+        return (*self._options.core_tools, *(self.readers if self._path.has_saved else ()))
+
+    @property
+    def permissions(self) -> PermissionPolicy:
+        """The permission rules in force, over the tools known now."""
+        if self._service.settings is not self._followed:
+            self.rebuild()
+        return self._toolset.permissions
+
+    def problems(self, server: str) -> tuple[str, ...]:
+        """One line for each tool of a server that cannot be used."""
+        return self._toolset.problems.get(server, ())
+
+    def rebuild(self) -> None:
+        """Bring the tools in step with what the servers listed last, and with the settings in force."""
+        with self._lock:  # several threads and loops may ask at the same time
+            self._follow_settings()
+            listings, configs, infos = [], {}, {}
+            for name in self._service.names:
+                record = self._service.server(name)
+                if record.listing is not None and record.entry.config is not None:
+                    listings.append(record.exposed_listing())
+                    configs[name] = record.entry.config
+                    infos[name] = record.info()
+            if self._toolset.update(listings, configs, infos, self._path, self.settings):
+                self.catalog.update(self._toolset.tools)
+
+    def _follow_settings(self) -> None:
+        in_force = self._service.settings
+        if in_force is self._followed:
+            return
+        self._followed, self.settings = in_force, self.narrowing.settings(in_force)
+        try:
+            self.catalog.follow(self._exposure())
+        except ConfigError as error:
+            logger.warning("%s; what tools are shown stays as it was", error)
+
+    def _exposure(self) -> ExposureRules:
+        return ExposureRules(self.settings.tool_exposure, (*self.settings.defer, *self._options.defer))
+
+    def _schema_if_hidden(self, tool: MCPTool) -> str | None:
+        return definition(tool) if self.catalog.is_hidden(tool.name) else None
