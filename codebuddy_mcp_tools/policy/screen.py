@@ -72,11 +72,13 @@ _TAG = f"[{_O}]{_ANY_SIGN}*[{_M}]"
 PERHAPS_TAG = Scan(_TAG)
 """Whether a bracket and what could be an m follow each other, in any script."""
 
-# Grouped by what the engine is fast at: each is one set of literals.
+# Each group is one set of literals for the engine; this one was the fastest of some hundred that were tried.
 _GROUPS = (
-    ("ignore_instructions", "fake_role", "hide_from_user", "secret_request"),
-    ("new_instructions", "fake_tag", "tool_steering"),
-    ("role_change", "chat_template", "image_beacon"),
+    ("ignore_instructions", "fake_role", "image_beacon"),
+    ("new_instructions", "fake_tag", "secret_request"),
+    ("hide_from_user", "tool_steering"),
+    ("role_change",),
+    ("chat_template",),
 )
 _ASCII_HINTS = tuple("|".join(HINTS[name] for name in group) for group in _GROUPS)
 _ASCII_HINT = Scan(*_ASCII_HINTS)
