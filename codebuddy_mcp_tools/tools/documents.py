@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from codebuddy_mcp_tools.tools.thesaurus import VERBS
+from codebuddy_mcp_tools.tools.thesaurus import STOP, VERBS
 from codebuddy_mcp_tools.tools.tokens import squashed, terms
 from codebuddy_mcp_tools.types import JSON, ToolInfo
 
@@ -43,6 +43,8 @@ class Document:
     """Logarithm of 1 + its words."""
     server_terms: frozenset[str]
     summary: frozenset[str]
+    phrases: str
+    """The words of the summary in order, a space round each, without stop words."""
     verbs: frozenset[str]
     """What kinds of thing the tool does, see `vocabulary.VERBS`."""
     terms: frozenset[str]
@@ -105,13 +107,15 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
         impacts.setdefault(joined, worth[WEIGHTS[NAME]])  # `askcodex`, `worklog`, `filename`
     server = frozenset(found[SERVER])
     name = [word for word in found[NAME] if word not in server] or found[NAME]
+    summary = [word for word in found[SUMMARY] if word not in STOP]
     label = squashed(tool.server), squashed(tool.name)
     return Document(
         key=key,
         name_terms=tuple(dict.fromkeys(name)),
         name_length=math.log(1 + len(set(name))),
         server_terms=server,
-        summary=frozenset(found[SUMMARY]),
+        summary=frozenset(summary),
+        phrases=f" {' '.join(summary)} ",
         verbs=_verbs(name, found[SUMMARY]),
         terms=frozenset(impacts),
         spellings=tuple(filter(None, {squashed(key), label[1], "".join(label)})),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from operator import mul
 
 from codebuddy_mcp_tools.tools.documents import Document
@@ -34,6 +35,8 @@ FEW = 10
 """Tools that get a second look however far behind they are."""
 CAP = 1.5
 """A term that stands in for a word is worth at most this many times the word."""
+SHORT, LONG = 3, 4
+"""A wish of `SHORT` words is short; one of `LONG` more is long."""
 SURE = 0.75
 """How well a term must stand for a word to name a server with it."""
 
@@ -51,6 +54,9 @@ WEIGHTS = {
     "deletes unasked": -0.2,  # the tool deletes, and the query has no verb
     "last word": 0.2,  # the last word of a wish, mostly its noun, is in the name
     "length of the name": -1.0,
+    # The more, the longer a wish is: a few words are no sentence to compare with another.
+    "of the summary": 1.9,  # how much of the first sentence was asked for
+    "phrases": 2.8,  # share of the query's neighbouring words that are neighbours in the first sentence
 }
 _WEIGHTS = tuple(WEIGHTS.values())
 
@@ -138,6 +144,10 @@ class SecondPass:
         self._idf = index.idf
         self._total = query.total
         self._words = [(word, worth, query.standins.get(word, ())) for word, worth in query.worth.items()]
+        self._wordy = min(1.0, max(0, max(map(len, query.clauses)) - SHORT) / LONG)
+        self._known = frozenset(query.sources)
+        spoken = [word for clause in query.clauses for word in clause]
+        self._pairs = [f" {left} {right} " for left, right in pairwise(spoken)] if self._wordy else []
         self._last = frozenset(clause[-1] for clause in query.clauses)
         wishes = [tuple(dict.fromkeys(clause)) for clause in query.clauses]
         self._wishes = [(words, sum(query.worth[word] for word in words) or 1.0) for words in wishes]
@@ -165,6 +175,8 @@ class SecondPass:
             1.0 if not query.verbs and "delete" in doc.verbs else 0.0,
             0.0 if self._last.isdisjoint(doc.name_terms) else 1.0,
             doc.name_length,
+            self._wordy * self._of_summary(doc) if self._wordy else 0.0,
+            self._wordy * sum(pair in doc.phrases for pair in self._pairs) / len(self._pairs) if self._pairs else 0.0,
         )
 
     def coverage(self, doc: Document) -> float:
@@ -193,6 +205,12 @@ class SecondPass:
                 if weight > named.get(word, 0.0):
                     named[word] = weight
         return named, hit / whole if whole else 0.0
+
+    def _of_summary(self, doc: Document) -> float:
+        """How much of the first sentence was asked for."""
+        whole = sum(map(self._idf, doc.summary))
+        sources, idf = self._query.sources, self._idf
+        return sum(idf(term) * sources[term][1] for term in doc.summary & self._known) / whole if whole else 0.0
 
     def _best_wish(self, doc: Document, named: Mapping[str, float]) -> float:
         """How much of one wish the names of tool and server cover."""
