@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from codebuddy_mcp_tools.client.breaker import CircuitBreaker, Permit
 from codebuddy_mcp_tools.client.connection import MCPClient
+from codebuddy_mcp_tools.client.crossing import apart
 from codebuddy_mcp_tools.client.loop import OwnerLoop
 from codebuddy_mcp_tools.client.transport import (
     Channel,
@@ -33,4 +34,5 @@ __all__ = [
     "Sink",
     "Timeouts",
     "TransportFault",
+    "apart",
 ]

@@ -16,6 +16,15 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
+def apart(work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+    """A task of the running loop in an empty context.
+
+    For what outlives the call that happened to start it (sessions, connections): a task keeps its context, and in a
+    graph that holds the whole run, so that neither the graph nor its provider would ever be collected.
+    """
+    return asyncio.get_running_loop().create_task(work, name=name, context=contextvars.Context())
+
+
 class _Crossing(ABC, Generic[T]):
     """One piece of work on its way to the owner loop and back. Fields are set on the owner loop only."""
 

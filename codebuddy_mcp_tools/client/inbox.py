@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from codebuddy_mcp_tools.client.backoff import Sleep
+from codebuddy_mcp_tools.client.crossing import apart
 from codebuddy_mcp_tools.client.peer import METHOD_NOT_FOUND
 from codebuddy_mcp_tools.client.questions import QuestionRefusedError, question
 from codebuddy_mcp_tools.client.request_errors import RequestExpiredError, RequestLostError
@@ -94,7 +95,7 @@ class Inbox:
             return
         self._events.append(ClientEvent(kind, self._server, message, data))
         if self._worker is None:
-            self._worker = asyncio.get_running_loop().create_task(self._work(), name=f"mcp-events:{self._server}")
+            self._worker = apart(self._work(), name=f"mcp-events:{self._server}")
 
     async def close(self) -> None:
         """Stop handling; what is queued is handed on first."""

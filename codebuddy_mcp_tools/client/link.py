@@ -22,6 +22,7 @@ from enum import StrEnum
 
 from codebuddy_mcp_tools.client.backoff import Sleep, connection_attempts
 from codebuddy_mcp_tools.client.breaker import CircuitBreaker
+from codebuddy_mcp_tools.client.crossing import apart
 from codebuddy_mcp_tools.client.faults import fault_of
 from codebuddy_mcp_tools.client.session import CLOSED_BY_US, Session
 from codebuddy_mcp_tools.client.transport import ChannelError, ConnectionSpec, TransportFault
@@ -190,7 +191,7 @@ class Link:
         self._move(LinkEvent.CONNECT)
         self.attempts = 0
         work = self._run_cycle(attempts, delay)
-        self._cycle = asyncio.get_running_loop().create_task(work, name=f"mcp-connect:{self._spec.name}")
+        self._cycle = apart(work, name=f"mcp-connect:{self._spec.name}")
         self._cycle.add_done_callback(self._cycle_done)
         return self._cycle
 

@@ -155,7 +155,7 @@ class OwnerLoop:
                 coro.close()
                 raise RuntimeError("the MCP event loop is closed")
             if self._loop is None:
-                self._loop = _new_event_loop()
+                self._loop = contextvars.Context().run(_new_event_loop)
                 self._thread = threading.Thread(target=_serve, args=(self._loop,), name=self._name, daemon=True)
                 self._thread.start()
             return self._loop

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Protocol
 
+from codebuddy_mcp_tools.client.crossing import apart
 from codebuddy_mcp_tools.client.faults import fault_of
 from codebuddy_mcp_tools.client.handshake import read_server_info, refusal
 from codebuddy_mcp_tools.client.peer import Peer
@@ -113,7 +114,7 @@ class Session:
         self._settled: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._noise: list[str] = []
-        self.task = self._loop.create_task(self._own(), name=f"mcp-session:{name}")
+        self.task = apart(self._own(), name=f"mcp-session:{name}")
 
     @property
     def is_ready(self) -> bool:

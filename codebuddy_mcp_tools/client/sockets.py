@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterable
+from contextvars import Context
 from typing import Any
 
 import httpcore
+
+from codebuddy_mcp_tools.client.crossing import apart
 
 _HIGH_WATER = 256 << 10
 """Bytes that may wait to be read before the peer is slowed down."""
@@ -79,7 +82,7 @@ class _Wire(asyncio.Protocol):
         del self.buffer[: len(data)]
         if self._paused and len(self.buffer) < _HIGH_WATER // 2 and self.transport is not None:
             self._paused = False
-            self.transport.resume_reading()
+            Context().run(self.transport.resume_reading)
         return data
 
 
@@ -127,8 +130,8 @@ class SocketStream(httpcore.AsyncNetworkStream):
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout):
-                transport = await loop.start_tls(
-                    self._transport, self._wire, ssl_context, server_hostname=server_hostname
+                transport = await apart(
+                    loop.start_tls(self._transport, self._wire, ssl_context, server_hostname=server_hostname)
                 )
         except TimeoutError as error:
             self._transport.abort()
@@ -172,8 +175,8 @@ class AsyncioBackend(httpcore.AsyncNetworkBackend):
         local = None if local_address is None else (local_address, 0)
         try:
             async with asyncio.timeout(timeout):
-                transport, wire = await asyncio.get_running_loop().create_connection(
-                    _Wire, host, port, local_addr=local
+                transport, wire = await apart(
+                    asyncio.get_running_loop().create_connection(_Wire, host, port, local_addr=local)
                 )
         except TimeoutError as error:
             raise httpcore.ConnectTimeout("no connection in time") from error

@@ -8,6 +8,7 @@ hidden, the provider's visible tools, and last what searches have activated. Whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -176,7 +177,14 @@ def make_model_node(
         runnable, messages = prepared(state, config)
         return {messages_key: answer_of(await runnable.ainvoke(messages, config), messages)}
 
-    return RunnableLambda(call_model, acall_model, name="model")
+    return _ModelNode(call_model, acall_model, name="model")
+
+
+class _ModelNode(RunnableLambda[Any, dict[str, Any]]):
+    @cached_property
+    def deps(self) -> list[Runnable[Any, Any]]:
+        """None: LangChain would keep the node's functions, and so the provider, in a cache of the whole process."""
+        return []
 
 
 def answer_of(message: AnyMessage, before: Sequence[AnyMessage] = ()) -> list[AnyMessage]:

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from codebuddy_mcp_tools.client import apart
+
 WAIT_SHARE, WAIT_SECONDS = 0.05, 0.5
 """Callers wait for the start timeout and a little more: the timeout itself should be what they hear of."""
 
@@ -65,7 +67,7 @@ class Loading:
     def _begun(self, fetch: Fetch) -> tuple[asyncio.Task[None], asyncio.Future[None]]:
         if self._task is None or self._failed is None or self._task.done():
             self._failed = asyncio.get_running_loop().create_future()
-            self._task = asyncio.create_task(fetch())
+            self._task = apart(fetch())
         return self._task, self._failed
 
     def cancel(self) -> None:
