@@ -27,7 +27,8 @@ from codebuddy_mcp_tools.tools.limits import OutputLimits
 from codebuddy_mcp_tools.tools.reader import make_reader
 from codebuddy_mcp_tools.tools.spill import SpillStore
 from codebuddy_mcp_tools.tools.tool import MCPTool
-from codebuddy_mcp_tools.tools.toolset import Filter, Toolset
+from codebuddy_mcp_tools.tools.toolset import Filter, Toolset, everything
+from codebuddy_mcp_tools.types import ToolInfo
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 SEARCH_TOOL_NAMES = ("ToolSearch", "describe_tool", "execute_tool", "read_mcp_result")
 """Names no server's tool may take."""
+
+
+def unchanged(settings: Settings) -> Settings:
+    """What a provider that is no view makes of the settings in force."""
+    return settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +62,33 @@ class ProviderOptions:
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What a view takes away from the provider it is a view of."""
+    """What a view takes away from the provider it is a view of; without fields, nothing."""
 
-    accepts: Filter
-    settings: Callable[[Settings], Settings]
+    servers: frozenset[str] | None = None
+    accepts: Filter = everything
+    settings: Callable[[Settings], Settings] = unchanged
+
+    def sees(self, server: str) -> bool:
+        """Whether the view holds that server."""
+        return self.servers is None or server in self.servers
+
+    def admits(self, tool: ToolInfo) -> bool:
+        """Whether the view holds that tool."""
+        return self.sees(tool.server) and self.accepts(tool)
 
     def then(self, further: Narrowing) -> Narrowing:
         """Both, for a view of a view."""
         return Narrowing(
+            servers=_both(self.servers, further.servers),
             accepts=lambda tool: self.accepts(tool) and further.accepts(tool),
             settings=lambda settings: further.settings(self.settings(settings)),
         )
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
 
 
 class Assembly:
@@ -103,7 +125,7 @@ class Assembly:
         settings = self.settings = narrowing.settings(self._followed)
         spill = SpillStore(options.state_dir, service.configuration.workspace) if settings.large_output_files else None
         self.readers: tuple[BaseTool, ...] = (make_reader(spill),) if spill is not None else ()
-        self._toolset = Toolset(settings, options.core_tools, accepts=narrowing.accepts, reserved=SEARCH_TOOL_NAMES)
+        self._toolset = Toolset(settings, options.core_tools, accepts=narrowing.admits, reserved=SEARCH_TOOL_NAMES)
         self._path = CallPath(
             service,
             permissions=lambda: self.permissions,
@@ -120,7 +142,7 @@ class Assembly:
             tool_search=settings.tool_search,
             counter=options.count_tokens,
             embeddings=options.embeddings,
-            server_states=service.status,
+            server_states=lambda: [s for s in service.status() if narrowing.sees(s.name)],
             wait_loading=wait_loading,
         )
 

@@ -20,6 +20,7 @@ from langchain_core.tools import BaseTool
 
 from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
 from codebuddy_mcp_tools.config import Configuration, ConfigWatcher, Settings, file_problem, load_configuration
+from codebuddy_mcp_tools.errors import UnknownServerError
 from codebuddy_mcp_tools.policy import PermissionPolicy
 from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
 from codebuddy_mcp_tools.tools.assembly import Assembly, Narrowing, ProviderOptions
@@ -29,7 +30,6 @@ from codebuddy_mcp_tools.tools.interop import report_log
 from codebuddy_mcp_tools.tools.lifetime import close_when_collected, weakly
 from codebuddy_mcp_tools.tools.prompts import check_arguments, find_command, slash_command, to_messages
 from codebuddy_mcp_tools.tools.resources import to_blob
-from codebuddy_mcp_tools.tools.toolset import everything
 from codebuddy_mcp_tools.types import ResourceInfo, ServerStatus, SlashCommand
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class ToolProvider:
             approval_handler=approval_handler,
             handlers=ServerHandlers(elicitation=elicitation_answers(elicitation_handler)),
         )
-        self._assemble(Narrowing(accepts=everything, settings=lambda settings: settings))
+        self._assemble(Narrowing())
         if callbacks is not None:
             self._service.subscribe(weakly(self._on_event))
         self._watcher = ConfigWatcher(configuration.files, weakly(self._files_changed)) if watch else None
@@ -116,6 +116,9 @@ class ToolProvider:
 
     def _assemble(self, narrowing: Narrowing) -> None:
         self._assembly = Assembly(self._service, self._options, narrowing, wait_loading=self._wait_loading)
+
+    def _sees(self, server: str) -> bool:
+        return self._assembly.narrowing.sees(server)
 
     # -- tools ---------------------------------------------------------------------------------------------------
 
@@ -207,13 +210,14 @@ class ToolProvider:
         return [
             replace(status, warnings=(*status.warnings, *self._assembly.problems(status.name)))
             for status in self._service.status(lambda server: shown.get(server, 0))
+            if self._sees(status.name)
         ]
 
     # -- prompts and resources -----------------------------------------------------------------------------------
 
     async def commands(self) -> list[SlashCommand]:
         """The prompts of all servers as commands, `/server:prompt`."""
-        return [slash_command(p) for p in await self._service.prompts()]
+        return [slash_command(p) for p in await self._service.prompts() if self._sees(p.server)]
 
     async def run_command(self, command: str, arguments: Mapping[str, str] | None = None) -> list[BaseMessage]:
         """Render a prompt to messages, each text in its envelope.
@@ -228,7 +232,7 @@ class ToolProvider:
 
     async def resources(self, server: str | None = None) -> list[ResourceInfo]:
         """The resources and resource templates of one server or of all."""
-        return list(await self._service.resources(server))
+        return [r for r in await self._service.resources(server) if self._sees(r.server)]
 
     async def read_resource(self, server: str, uri: str) -> list[Blob]:
         """Read one resource.
@@ -237,6 +241,8 @@ class ToolProvider:
             UnknownServerError: no server has that name.
             ServerError: the server failed or does not know the uri.
         """
+        if not self._sees(server):
+            raise UnknownServerError(f"server {server!r} is not part of this view", server=server)
         return [to_blob(server, part) for part in await self._service.read_resource(server, uri)]
 
     # -- views and change ----------------------------------------------------------------------------------------
@@ -252,7 +258,7 @@ class ToolProvider:
         """The same sessions with fewer tools, for one agent among several.
 
         Args:
-            servers: only these servers.
+            servers: only these servers, their prompts and resources.
             tools: only these tools; any spelling that rules accept, `mcp__server` for a whole server.
             permissions: further `allow`, `ask` and `deny` rules; they are added to the provider's, never taken away.
             core_roles: only core tools that have one of these in `metadata["roles"]`, or no roles at all.

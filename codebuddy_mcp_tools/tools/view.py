@@ -10,7 +10,6 @@ from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.policy import PermissionPolicy
 from codebuddy_mcp_tools.tools.assembly import Narrowing
 from codebuddy_mcp_tools.tools.provider import ToolProvider
-from codebuddy_mcp_tools.types import ToolInfo
 
 _EFFECTS = ("allow", "ask", "deny")
 
@@ -42,7 +41,8 @@ class ProviderView(ToolProvider):
         self._assemble(
             self._assembly.narrowing.then(
                 Narrowing(
-                    accepts=lambda tool: _accepts(tool, chosen, rules),
+                    servers=chosen,
+                    accepts=lambda tool: rules is None or rules.decide(tool).effect == "allow",
                     settings=lambda settings: _with_rules(settings, further),
                 )
             )
@@ -55,12 +55,6 @@ class ProviderView(ToolProvider):
 def _has_role(metadata: Mapping[str, object], wanted: frozenset[str]) -> bool:
     roles = metadata.get("roles")
     return not isinstance(roles, Iterable) or bool(wanted & set(roles))
-
-
-def _accepts(tool: ToolInfo, servers: frozenset[str] | None, rules: PermissionPolicy | None) -> bool:
-    if servers is not None and tool.server not in servers:
-        return False
-    return rules is None or rules.decide(tool).effect == "allow"
 
 
 def _with_rules(settings: Settings, rules: Mapping[str, Sequence[str]]) -> Settings:

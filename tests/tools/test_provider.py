@@ -246,6 +246,32 @@ async def test_a_view_of_a_view_has_no_more_than_either(tmp_path):
             assert names(await inner.get_tools_async()) == ["mcp__s__read"]
 
 
+async def test_a_view_of_one_server_knows_nothing_of_the_others(tmp_path):
+    script = {
+        "tools": [TOOL],
+        "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
+        "on": {
+            "prompts/list": [{"result": {"prompts": [{"name": "p"}]}}],
+            "resources/list": [{"result": {"resources": [{"uri": "x://1", "name": "r"}]}}],
+            "resources/templates/list": [{"result": {"resourceTemplates": []}}],
+        },
+    }
+    with FaultServer(script) as a, FaultServer(script) as b:
+        async with ToolProvider({"a": a.stdio_config(), "b": b.stdio_config()}, state_dir=tmp_path) as provider:
+            view = provider.view(servers=["a"])
+            assert names(await view.get_tools_async()) == ["mcp__a__t"]
+            assert [s.name for s in view.status()] == ["a"]
+            assert [c.name for c in await view.commands()] == ["/a:p"]
+            assert [r.server for r in await view.resources()] == ["a"]
+            with pytest.raises(UnknownServerError, match="'b' is not part of this view"):
+                await view.read_resource("b", "x://1")
+            with pytest.raises(ConfigError):
+                await view.run_command("/b:p")
+            nothing = view.view(servers=["b"])
+            assert await nothing.get_tools_async() == []
+            assert nothing.status() == []
+
+
 async def test_a_log_message_is_reported_once_however_many_views_there_are(tmp_path):
     said: asyncio.Queue[str] = asyncio.Queue()
 
