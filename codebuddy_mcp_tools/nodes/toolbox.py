@@ -17,12 +17,14 @@ from codebuddy_mcp_tools.nodes.approval import Decision, Question, answered
 from codebuddy_mcp_tools.nodes.schedule import Planned
 from codebuddy_mcp_tools.policy import clean_line
 from codebuddy_mcp_tools.tools.definitions import definition
+from codebuddy_mcp_tools.tools.tokens import squashed
 from codebuddy_mcp_tools.tools.tool import MCPTool
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.provider import ToolProvider
 
 _MAX_NAME = 100
+_DISCOVERY = {squashed(name): name for name in ("ToolSearch", "describe_tool")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,15 @@ class Toolbox:
         tool = self._catalog.get(call["name"])
         if tool is None and not self._exact:
             tool = self._catalog.resolve(call["name"]).tool
-        return Found(tool, tool)
+        return Found(self._discovery(call["name"]) if tool is None else tool, tool)
+
+    def _discovery(self, name: str) -> BaseTool | None:
+        """ToolSearch or describe_tool under another spelling, such as `tool_search`: they lead to all others.
+
+        Not execute_tool: what a call of that is about is told by its name.
+        """
+        meant = _DISCOVERY.get(squashed(name[:_MAX_NAME]))
+        return None if meant is None else self._own.get(meant)
 
     def knows(self, calls: Sequence[Mapping[str, Any]]) -> bool:
         """Whether every call names a tool that is loaded."""

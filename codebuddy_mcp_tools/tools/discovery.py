@@ -24,6 +24,7 @@ from codebuddy_mcp_tools.tools.discovery_input import (
     execute_arguments,
     search_arguments,
 )
+from codebuddy_mcp_tools.tools.finding import read_query
 from codebuddy_mcp_tools.tools.search_answer import is_answered, is_coming, search_answer
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _make(name: str, description: str, properties: dict[str, Any], required: lis
 def _tool_search(catalog: ToolCatalog, listing: str) -> BaseTool:
     async def asearch(arguments: Arguments) -> Any:
         query, limit = search_arguments(arguments)
-        if not query:
+        if read_query(query).is_empty:
             return _without_query(catalog)
         if not is_answered(catalog, query):
             await _wait(catalog)
@@ -82,7 +83,9 @@ def _tool_search(catalog: ToolCatalog, listing: str) -> BaseTool:
 
     def search(arguments: Arguments) -> Any:
         query, limit = search_arguments(arguments)
-        return _answer(catalog, query, catalog.search(query, limit)) if query else _without_query(catalog)
+        if read_query(query).is_empty:
+            return _without_query(catalog)
+        return _answer(catalog, query, catalog.search(query, limit))
 
     description = (
         "Find tools that are not loaded yet and load them for the next turn. query: `select:NAME,NAME` loads exactly "
@@ -134,7 +137,7 @@ def _answer(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit]) -> Any:
 
 def _describe_tool(catalog: ToolCatalog) -> BaseTool:
     def describe(arguments: Arguments) -> str:
-        name = described_name(arguments)
+        name = clean_line(described_name(arguments), 200)
         return catalog.describe(name) if name else "Say in `name` which tool."
 
     async def adescribe(arguments: Arguments) -> str:

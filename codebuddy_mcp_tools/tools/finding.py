@@ -65,6 +65,11 @@ class Wanted:
     words: str = ""
     """What is ranked."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it asks for nothing."""
+        return not (self.names or self.required or self.words)
+
 
 def read_query(query: str) -> Wanted:
     """Take a query apart."""
@@ -124,6 +129,8 @@ class ToolFinder:
             return Resolution(self._by_pair[answer])
         if isinstance(answer, Ambiguous):
             return Resolution(None, tuple(self._by_pair[pair].name for pair in answer.pairs), ambiguous=True)
+        if (found := self._tools.get(text.strip().rpartition(".")[2])) is not None:
+            return Resolution(found)  # some models put a name space of theirs before it: `functions.mcp__a__b`
         spelled = self._index.spelled(text)
         if len(spelled) == 1:
             return Resolution(self._tools[spelled[0]])

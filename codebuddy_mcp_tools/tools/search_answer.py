@@ -47,6 +47,8 @@ def is_coming(status: ServerStatus) -> bool:
 
 
 def _headline(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit], *, is_poor: bool) -> str:
+    if not hits and read_query(query).names is not None:
+        return "Nothing was found:"
     if not hits:
         return f"No tool fits {clean_line(query, 200)!r}. Try other words, or fewer."
     call = "call them with execute_tool" if catalog.call_style == "execute" else "they can be called now"

@@ -51,6 +51,24 @@ async def test_a_deferred_tool_is_loaded_by_any_spelling_that_means_it(place, na
     assert "here" in answers(state)[1].content
 
 
+@pytest.mark.parametrize("name", ["tool_search", "toolsearch", "Tool-Search", "ToolSearch()"])
+@with_state
+async def test_the_search_is_reached_under_other_spellings(place, name, tmp_path):
+    with FaultServer({"tools": TOOLS}) as server:
+        async with provider_of(server, tmp_path, toolExposure="deferred") as provider:
+            asked = turn(own(name, "1", query="select:read"), own("describeTool", "2", name="write"))
+            state = await place(model(asked, "done"), provider).ainvoke(GO)
+    assert state["activated_tools"] == ["mcp__s__read"]
+    assert "Arguments (JSON schema)" in answers(state)[1].content
+
+
+async def test_a_servers_tool_of_that_name_comes_before_another_spelling_of_the_search(tmp_path):
+    with FaultServer({"tools": [{"name": "tool_search", "inputSchema": {"type": "object"}}]}) as server:
+        async with provider_of(server, tmp_path) as provider:
+            await places.whole_agent(model(turn(own("tool_search", "1")), "done", "done"), provider).ainvoke(GO)
+        assert len(server.calls("tool_search")) == 1
+
+
 @everywhere
 async def test_the_graphs_own_tools_take_part_and_come_before_a_servers_of_the_same_bare_name(place, tmp_path):
     @make_tool

@@ -111,7 +111,10 @@ def test_no_arguments_break_a_discovery_tool(arguments):
     assert inner is None or isinstance(inner, dict)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"query": ""}, {"query": None}, {"max_results": 3}])
+NOTHING_ASKED = [{}, {"query": ""}, {"query": None}, {"max_results": 3}, {"query": "select:"}, {"query": "+"}]
+
+
+@pytest.mark.parametrize("arguments", NOTHING_ASKED)
 def test_a_search_for_nothing_is_answered_with_what_there_is(arguments):
     text = searched(catalog_of(SHOP), **arguments)
     assert "`query`" in text
@@ -122,6 +125,7 @@ def test_describe_tool_takes_its_name_under_any_key_and_says_what_is_missing():
     describe = tool_named(catalog_of(SHOP), "describe_tool")
     assert "send letter." in describe.invoke({"tool": "send_letter"})
     assert "`name`" in describe.invoke({})
+    assert len(describe.invoke({"name": "y" * 100_000})) < 1_000
 
 
 def test_describe_tool_activates_nothing():

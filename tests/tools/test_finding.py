@@ -12,6 +12,7 @@ from langgraph.types import Command
 from codebuddy_mcp_tools import MCPToolsMiddleware, Settings, ToolProvider
 from codebuddy_mcp_tools.demo.scripted import ScriptedChatModel
 from codebuddy_mcp_tools.testing import FaultServer
+from tests.tools.catalogs import catalog_of
 
 NOUNS = ["file", "issue", "message", "page", "row", "chart", "user", "event", "image", "branch"]
 VERBS = ["create", "delete", "list", "update", "search", "export", "move", "copy", "ask", "describe"]
@@ -69,6 +70,13 @@ async def test_a_name_that_does_not_exist_is_answered_with_near_misses(provider)
     describe = named(provider.catalog.tools(), "describe_tool")
     assert "mcp__plugin_x__ask_codex" in await describe.ainvoke({"name": "ask_codx"})
     assert '"object"' in await describe.ainvoke({"name": "ask_codex"})
+
+
+def test_a_name_space_of_the_models_before_a_name_is_looked_over_unless_it_is_a_servers():
+    catalog = catalog_of({"a": ["t", "mcp__b__t"], "b": ["t"]})
+    assert catalog.resolve("functions.mcp__b__t").tool.info.server == "b"
+    assert catalog.resolve("a.mcp__b__t").tool.info.server == "a"
+    assert catalog.resolve("functions.t").tool is None
 
 
 async def test_activation_only_appends_to_what_is_bound(provider):
