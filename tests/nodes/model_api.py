@@ -1,4 +1,4 @@
-"""The other end of a chat model: answers every request with "ok" and keeps what was sent."""
+"""The other end of a chat model: answers with what is given, then "ok", and keeps what was sent."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 _USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
 _ANSWERS: dict[str, dict[str, Any]] = {
     "/v1/messages": {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
         "stop_sequence": None, "content": [{"type": "text", "text": "ok"}], "usage": _USAGE,
     },
     "/v1/chat/completions": {
-        "id": "chat_1", "object": "chat.completion", "created": 1, "model": "m",
+        "object": "chat.completion", "created": 1, "model": "m",
         "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ok"}}],
     },
     "/v1/responses": {
-        "id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed",
+        "object": "response", "created_at": 1, "model": "m", "status": "completed",
         "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
         "output": [{
             "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
@@ -31,14 +31,19 @@ _ANSWERS: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def model_api() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The address of a provider of models, and the bodies of the requests that have reached it."""
+def model_api(*said: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The address of a provider of models, and the bodies of the requests that have reached it.
+
+    Args: said: for each request, what stands in place of the fields of the usual answer.
+    """
     bodies: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            answer = json.dumps(_ANSWERS[self.path.partition("?")[0]]).encode()
+            fields = said[len(bodies) - 1] if len(bodies) <= len(said) else {}
+            own = {"id": f"resp_{len(bodies)}"}
+            answer = json.dumps({**_ANSWERS[self.path.partition("?")[0]], **own, **fields}).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(answer)))

@@ -139,3 +139,64 @@ async def test_stubs_keep_describe_tool_and_need_no_search(tmp_path):
         async with provider_of(server, tmp_path, toolExposure="stub", toolSearch="provider") as provider:
             await agent_of("graph", chat_of("anthropic", url), provider).ainvoke(GO)
     assert [what(tool) for tool in bodies[0]["tools"]] == ["describe_tool", "mcp__s__read", "mcp__s__write"]
+
+
+REFERENCE = {"type": "tool_reference", "tool_name": "mcp__s__read"}
+FOUND_AND_CALLED = {
+    "anthropic": {
+        "stop_reason": "tool_use",
+        "content": [
+            {"type": "server_tool_use", "id": "srv_1", "name": "tool_search_tool_bm25", "input": {"query": "read"}},
+            {
+                "type": "tool_search_tool_result",
+                "tool_use_id": "srv_1",
+                "content": {"type": "tool_search_tool_search_result", "tool_references": [REFERENCE]},
+            },
+            {"type": "tool_use", "id": "call_1", "name": "mcp__s__read", "input": {"n": 1}},
+        ],
+    },
+    "openai": {
+        "output": [
+            {
+                "type": "tool_search_call",
+                "id": "ts_1",
+                "execution": "server",
+                "call_id": None,
+                "arguments": {},
+                "status": "completed",
+            },
+            {
+                "type": "tool_search_output",
+                "id": "tso_1",
+                "execution": "server",
+                "call_id": None,
+                "tools": [],
+                "status": "completed",
+            },
+            {
+                "type": "function_call",
+                "id": "fc_1",
+                "call_id": "call_1",
+                "name": "mcp__s__read",
+                "arguments": '{"n": 1}',
+                "status": "completed",
+            },
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("place", ["graph", "create_agent"])
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_what_the_provider_says_of_its_search_goes_back_to_it_with_the_result_of_the_call(name, place, tmp_path):
+    settings = {"toolExposure": "deferred", "toolSearch": "provider", **NO_GATE}
+    script = {"tools": TOOLS, "calls": {"read": [{"text": "here"}]}}
+    with FaultServer(script) as server, model_api(FOUND_AND_CALLED[name]) as (url, bodies):
+        async with provider_of(server, tmp_path, **settings) as provider:
+            state = await agent_of(place, chat_of(name, url), provider).ainvoke(GO)
+        assert server.calls("read")[0]["arguments"] == {"n": 1}
+    assert "here" in answers(state)[0].content
+    assert state["messages"][-1].text == "ok"
+    again = str(bodies[1])
+    assert ("tool_search_tool_result" if name == "anthropic" else "tool_search_output") in again
+    assert bodies[1]["tools"] == bodies[0]["tools"]
