@@ -40,8 +40,8 @@ def definition(tool: MCPTool) -> str:
     schema = json.dumps(info.input_schema, ensure_ascii=False, default=str)
     if len(schema) > MAX_SCHEMA_CHARS:
         schema = f"{schema[:MAX_SCHEMA_CHARS]}… (cut; {len(schema)} characters in all)"
-    text = f"{tool.name}\n{clean_description(info.description)}\nArguments (JSON schema): {clean(schema).text}"
-    return envelope(info.server, info.name, text)
+    lines = [tool.name, clean_description(info.description), f"Arguments (JSON schema): {clean(schema).text}"]
+    return envelope(info.server, info.name, "\n".join(filter(None, lines)))
 
 
 def summary(tool: MCPTool) -> str:

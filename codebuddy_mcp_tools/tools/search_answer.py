@@ -102,7 +102,7 @@ def _speaks_of(query: str, server: str) -> bool:
 
 
 def _why(status: ServerStatus, message: str) -> str:
-    line = clean_line(message, 300).removeprefix(f"{status.name}: ")
+    line = clean_line(message, 300).removeprefix(f"{status.name}: ").removeprefix(f'server "{status.name}": ')
     if status.admission is not Admission.ADMITTED:
         return f"Server {status.name} cannot be used: {line}"
     return f"Server {status.name} is not available: {envelope(status.name, 'status', line)}"
