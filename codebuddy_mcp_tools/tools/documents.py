@@ -11,10 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
+from codebuddy_mcp_tools.tools.stemmer import joined
 from codebuddy_mcp_tools.tools.thesaurus import STOP, VERBS
-from codebuddy_mcp_tools.tools.tokens import squashed, terms
+from codebuddy_mcp_tools.tools.tokens import compounds, runs, squashed
 from codebuddy_mcp_tools.types import JSON, ToolInfo
 
 NAME, SERVER, TITLE, DESCRIPTION, SUMMARY, ARGUMENTS, ARGUMENT_TEXTS = (
@@ -41,7 +42,10 @@ class Document:
     """The words of the tool's own name, each once; its server's name, repeated in it, is left out."""
     name_length: float
     """Logarithm of 1 + its words."""
-    server_terms: frozenset[str]
+    server_terms: tuple[str, ...]
+    """The words of the server's name."""
+    server_whole: str
+    """`github` where it is spelled `GitHub`; else empty."""
     summary: frozenset[str]
     phrases: str
     """The words of the summary in order, a space round each, without stop words."""
@@ -89,23 +93,30 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
         The document, and each term's BM25F impact (0 to 1) in it; what a term is worth in the collection comes on top
         at query time.
     """
-    found = {kind: terms(text) for kind, text in texts(tool).items()}
+    found: dict[str, list[str]] = {}
     frequencies: dict[str, float] = {}
     length = 0.0
-    for kind, words in found.items():
+    whole_server = ""
+    for kind, text in texts(tool).items():
+        spelled = runs(text)
+        found[kind] = words = list(chain.from_iterable(spelled))
         if not words:
             continue
         weight = WEIGHTS[kind]
         length += weight * len(words)
+        if len(words) > len(spelled):
+            wholes = compounds(spelled)
+            words = [*words, *wholes]
+            whole_server = wholes[0] if wholes and kind == SERVER and len(spelled) == 1 else whole_server
         for word, times in Counter(words).items():
             frequencies[word] = frequencies.get(word, 0.0) + weight * times
     norm = K1 * (1 - B + B * length / USUAL_LENGTH)
     # One float for each frequency, not for each term: most terms occur once.
     worth = {frequency: frequency / (frequency + norm) for frequency in {*frequencies.values(), WEIGHTS[NAME]}}
     impacts = {term: worth[frequency] for term, frequency in frequencies.items()}
-    for joined in (*_joined(found[NAME]), "".join(found[NAME])):
-        impacts.setdefault(joined, worth[WEIGHTS[NAME]])  # `askcodex`, `worklog`, `filename`
-    server = frozenset(found[SERVER])
+    for left, right in pairwise(found[NAME]):
+        impacts.setdefault(joined(left, right), worth[WEIGHTS[NAME]])  # `askcodex`, `worklog`, `filename`
+    server = dict.fromkeys(found[SERVER])
     name = [word for word in found[NAME] if word not in server] or found[NAME]
     summary = [word for word in found[SUMMARY] if word not in STOP]
     label = squashed(tool.server), squashed(tool.name)
@@ -113,7 +124,8 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
         key=key,
         name_terms=tuple(dict.fromkeys(name)),
         name_length=math.log(1 + len(set(name))),
-        server_terms=server,
+        server_terms=tuple(server),
+        server_whole=whole_server,
         summary=frozenset(summary),
         phrases=f" {' '.join(summary)} ",
         verbs=_verbs(name, found[SUMMARY]),
@@ -121,10 +133,6 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
         spellings=tuple(filter(None, {squashed(key), label[1], "".join(label)})),
         label=" ".join(label),
     ), impacts
-
-
-def _joined(words: list[str]) -> Iterator[str]:
-    return (left + right for left, right in pairwise(words))
 
 
 def _verbs(name: list[str], summary: list[str]) -> frozenset[str]:

@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from codebuddy_mcp_tools.tools.postings import Postings
+from codebuddy_mcp_tools.tools.stemmer import joined
 from codebuddy_mcp_tools.tools.thesaurus import LIGHT, OTHERS, PHRASES, STOP, VERBS
-from codebuddy_mcp_tools.tools.tokens import terms
+from codebuddy_mcp_tools.tools.tokens import compounds, runs, terms
 
 UNKNOWN_WORTH = 4.0
 """What a word counts in the whole that no tool has, on the scale of idf."""
 LIGHT_SHARE = 0.5
 VALUE_SHARE = 0.3
-JOINED_SHARE = 0.8
-TURNED_SHARE = 0.6
+COMPOUND_SHARE = 0.9
+"""How well `github` stands for `GitHub`."""
+JOINED_SHARE = 0.5
+TURNED_SHARE = 0.5
 PHRASE_SHARE = 0.5
 MISSPELT_SHARE = 0.8
 
@@ -71,6 +74,9 @@ def parse(text: str, index: Postings) -> Query | None:
     for word in words:
         for other, weight in OTHERS.get(word, ()):
             _note(query, index, other, word, weight)
+    for run in runs(text):
+        for whole in compounds([run]):
+            _note(query, index, whole, _counted(query, *run), COMPOUND_SHARE)
     for clause in (*clauses, *spoken):
         for left, right in pairwise(clause):
             _note_pair(query, index, left, right)
@@ -117,13 +123,16 @@ def _look_up(query: Query, words: list[str], values: set[str], index: Postings) 
 
 
 def _note_pair(query: Query, index: Postings, left: str, right: str) -> None:
-    word = left if left in query.worth else right
-    if word not in query.worth:
-        word = next(iter(query.worth))
-    _note(query, index, left + right, word, JOINED_SHARE)
-    _note(query, index, right + left, word, TURNED_SHARE)
+    word = _counted(query, left, right)
+    _note(query, index, joined(left, right), word, JOINED_SHARE)
+    _note(query, index, joined(right, left), word, TURNED_SHARE)
     for other in PHRASES.get((left, right), ()):
         _note(query, index, other, word, PHRASE_SHARE)
+
+
+def _counted(query: Query, *words: str) -> str:
+    """The first of these words that counts; the first of the query when none does."""
+    return next((word for word in words if word in query.worth), next(iter(query.worth)))
 
 
 def _note(query: Query, index: Postings, term: str, word: str, weight: float) -> None:

@@ -51,7 +51,7 @@ WEIGHTS = {
     "summary by standins": 0.5,
     "whole server": 0.7,  # the query names the server
     "verbs agree": 0.5,
-    "deletes unasked": -0.2,  # the tool deletes, and the query has no verb
+    "deletes unasked": -0.4,  # the tool deletes, and the query does not say so
     "last word": 0.2,  # the last word of a wish, mostly its noun, is in the name
     "length of the name": -1.0,
     # The more, the longer a wish is: a few words are no sentence to compare with another.
@@ -172,7 +172,7 @@ class SecondPass:
             summary_standins,
             1.0 if self._names_server(doc) else 0.0,
             0.0 if query.verbs.isdisjoint(doc.verbs) else 1.0,
-            1.0 if not query.verbs and "delete" in doc.verbs else 0.0,
+            1.0 if "delete" in doc.verbs and "delete" not in query.verbs else 0.0,
             0.0 if self._last.isdisjoint(doc.name_terms) else 1.0,
             doc.name_length,
             self._wordy * self._of_summary(doc) if self._wordy else 0.0,
@@ -186,6 +186,8 @@ class SecondPass:
 
     def _names_server(self, doc: Document) -> bool:
         sources = self._query.sources
+        if doc.server_whole and sources.get(doc.server_whole, ("", 0.0))[1] >= SURE:
+            return True
         for term in doc.server_terms:
             if term not in sources or sources[term][1] < SURE:
                 return False
@@ -214,7 +216,7 @@ class SecondPass:
 
     def _best_wish(self, doc: Document, named: Mapping[str, float]) -> float:
         """How much of one wish the names of tool and server cover."""
-        worth, server = self._query.worth, doc.server_terms
+        worth, server = self._query.worth, (*doc.server_terms, doc.server_whole)
         best = 0.0
         for words, total in self._wishes:
             covered = 0.0

@@ -42,6 +42,11 @@ def stem(word: str) -> str:
     return _tidy(word)
 
 
+def joined(left: str, right: str) -> str:
+    """The stem of two words written as one, from their stems: `filenam` for `file` and `name`."""
+    return _tidy(left + right) if right[-1] in "el" else left + right
+
+
 def _without_plural(word: str) -> str:
     if word.endswith("sses"):
         return word[:-2]

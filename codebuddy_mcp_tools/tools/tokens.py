@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import reduce
 from itertools import chain
 
-from codebuddy_mcp_tools.tools.stemmer import stem
+from codebuddy_mcp_tools.tools.stemmer import joined, stem
 
 _INDIC = "\u0900-\u0963\u0966-\u0dff"  # with the vowel signs, which are no word characters to `re`
 _RUN = re.compile(rf"(?:[^\W_]|[{_INDIC}\u0e31-\u0e4e])+")
@@ -43,11 +44,21 @@ def words(text: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """The words of a text as the index knows them, in order, stop words included."""
-    runs = _runs(text)
-    found = list(map(_known.get, runs))
+    return list(chain.from_iterable(runs(text)))
+
+
+def runs(text: str) -> list[tuple[str, ...]]:
+    """The same, those together that are written together: `GitHub` is one run of two words."""
+    spelled = _runs(text)
+    found = list(map(_known.get, spelled))
     if None in found:
-        found = [stems or _remember(run) for run, stems in zip(runs, found, strict=True)]
-    return list(chain.from_iterable(found))  # type: ignore[arg-type]
+        found = [stems or _remember(run) for run, stems in zip(spelled, found, strict=True)]
+    return found  # type: ignore[return-value]
+
+
+def compounds(found: list[tuple[str, ...]]) -> list[str]:
+    """What is written as one word and came apart in two or three, as one term: `github` for `GitHub`."""
+    return [reduce(joined, run) for run in found if 1 < len(run) <= 3 and run[0].isascii()]
 
 
 def squashed(text: str) -> str:

@@ -113,6 +113,28 @@ def test_what_is_to_be_done_decides_between_tools_for_one_thing(query: str, word
     assert word in str(first(query))
 
 
+@pytest.mark.parametrize("query", ["github issues", "GitHub issues", "git hub issues", "GITHUB issues"])
+@pytest.mark.parametrize("spelling", ["github", "GitHub", "git-hub"])
+def test_a_name_of_two_words_is_found_in_every_spelling(query: str, spelling: str) -> None:
+    named = index_of([tool(spelling, "list_issues"), tool("linear", "list_issues"), tool("jira", "issues")])
+    assert named.rank(query, 1) == [f"mcp__{spelling}__list_issues"]
+    described = index_of([tool("a", "list", f"Issues of {spelling}"), tool("b", "list", "Issues of Linear")])
+    assert described.rank(query, 1) == ["mcp__a__list"]
+
+
+@pytest.mark.parametrize(
+    ("query", "name"), [("filename", "file_name"), ("timezone", "timeZone"), ("youtube", "YouTube")]
+)
+def test_words_that_are_written_apart_are_found_as_one(query: str, name: str) -> None:
+    assert index_of([tool("s", name), tool("s", "file"), tool("s", "zone")]).rank(query, 1) == [f"mcp__s__{name}"]
+
+
+def test_a_tool_that_deletes_is_not_first_unless_that_was_asked() -> None:
+    index = index_of([tool("s", "delete_item"), tool("s", "get_item"), tool("s", "update_item")])
+    assert index.rank("item", 3)[-1] == "mcp__s__delete_item"
+    assert index.rank("remove item", 1) == ["mcp__s__delete_item"]
+
+
 def test_arguments_are_searched_too() -> None:
     assert first("latitude") == "mcp__weather__getForecast"
 
