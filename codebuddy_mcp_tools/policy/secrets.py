@@ -8,8 +8,6 @@ would hide nothing. Redact before cutting a text: half a secret is not recognise
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
 import re
 import threading
@@ -18,7 +16,9 @@ import weakref
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from codebuddy_mcp_tools.policy.spellings import in_base, spellings
 
 MASK = "***"
 _SHORTEST = 4
@@ -45,22 +45,24 @@ class Redactor:
 
     def __init__(self, *values: str) -> None:
         self._lock = threading.Lock()
-        self._forms: set[str] = set()
+        self._wholes: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
         self.add(*values)
 
     def add(self, *values: str | None) -> None:
         """Learns secrets; from now on neither they nor their usual other spellings appear in a redacted text.
 
-        The other spellings: without `Bearer`, percent-encoded and decoded, as in JSON and as in `repr`; each line of
-        a value of several lines; the password and the query values of a value that is a URL.
+        The other spellings: without `Bearer`, percent-encoded and decoded, as in JSON, in `repr` and in HTML, also
+        several times over; in base64 and hexadecimal, also as a part of something longer; each line of a value of
+        several lines; the password and the query values of a value that is a URL.
         """
-        forms = {form for value in values if value for form in _forms(value)}
+        wholes = {whole for value in values if value for whole in _wholes(value)}
         with self._lock:
-            if not forms <= self._forms:
-                self._forms |= forms
-                longest_first = sorted(self._forms, key=lambda form: (-len(form), form))
-                self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+            if not wholes <= self._wholes:
+                self._wholes |= wholes
+                longest_first = sorted(self._wholes, key=lambda whole: (-len(whole), whole))
+                encoded = [form for whole in longest_first for form in in_base(whole)]
+                self._pattern = re.compile("|".join([*map(spellings, longest_first), *encoded]))
 
     def redact(self, text: str) -> str:
         """The text without any secret."""
@@ -68,7 +70,7 @@ class Redactor:
         return text if pattern is None else pattern.sub(MASK, text)
 
     def __repr__(self) -> str:
-        return f"<Redactor of {len(self._forms)} forms>"
+        return f"<Redactor of {len(self._wholes)} secrets>"
 
 
 class SecretFilter(logging.Filter):
@@ -207,22 +209,14 @@ def _closing_brace(value: str, start: int) -> int | None:
     return None
 
 
-def _forms(value: str) -> set[str]:
+def _wholes(value: str) -> set[str]:
+    """The secrets in a value: itself, without its scheme, its lines, what a URL holds, all also percent-decoded."""
     value = value.strip()
     wholes = {value, _SCHEME.sub("", value), *(line.strip() for line in value.splitlines() if len(line.strip()) >= 12)}
     if "://" in value:
         wholes |= _url_secrets(value)
-    spellings = {spelling for whole in wholes for spelling in _spellings(whole)}
-    return {form for form in spellings if len(form) >= _SHORTEST and form.lower() not in _EVERYDAY}
-
-
-def _spellings(whole: str) -> set[str]:
-    try:
-        encoded = {quote(whole, safe=""), quote(whole), quote_plus(whole), unquote(whole)}
-    except UnicodeEncodeError:  # a lone surrogate cannot stand in a URL
-        encoded = set()
-    encoded.add(base64.b64encode(whole.encode("utf-8", "replace")).decode("ascii").rstrip("="))  # as Basic sends it
-    return {whole, *encoded, json.dumps(whole)[1:-1], json.dumps(whole, ensure_ascii=False)[1:-1], repr(whole)[1:-1]}
+    wholes |= {unquote(whole) for whole in wholes}
+    return {whole for whole in wholes if len(whole) >= _SHORTEST and whole.lower() not in _EVERYDAY}
 
 
 def _url_secrets(value: str) -> set[str]:

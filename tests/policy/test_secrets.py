@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import gc
+import html
 import io
 import json
 import logging
+import re
 import weakref
 from urllib.parse import quote, quote_plus
 
@@ -56,6 +59,64 @@ def test_a_secret_is_found_in_all_its_usual_spellings(secret: str, text: str) ->
     for part in secret.split():
         if len(part) > 3 and part not in {"Bearer", "Basic"}:
             assert part not in redacted
+
+
+_ENCODERS = {
+    "as it is": str,
+    "percent": lambda text: quote(text, safe=""),
+    "percent, lower case": lambda text: re.sub("%..", lambda match: match[0].lower(), quote(text, safe="")),
+    "form": quote_plus,
+    "httpx": lambda text: str(httpx.URL("http://h/", params={"k": text}).query, "ascii")[2:],
+    "JSON": json.dumps,
+    "JSON, no ASCII": lambda text: json.dumps(text, ensure_ascii=False),
+    "JSON of PHP": lambda text: json.dumps(text).replace("/", "\\/"),
+    "repr": repr,
+    "bytes": lambda text: repr(text.encode()),
+    "HTML": html.escape,
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 for URLs": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+    "hexadecimal": lambda text: text.encode().hex(),
+    "Basic": lambda text: base64.b64encode(f"user:{text}".encode()).decode(),
+    "inside of base64": lambda text: base64.b64encode(f"k={text};x".encode()).decode(),
+}
+
+
+@pytest.mark.case("B60")
+@pytest.mark.parametrize("encoder", _ENCODERS)
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "HDRSEC-plain-0123",
+        "p@ss w/rd+&=?#%<>'\"",
+        "ünï/cøde日本-秘密",
+        "back\\slash\nline\ttab",
+        "a%20b%2Fc%25d",
+        "sk-Zz9__--**~~",
+    ],
+)
+def test_a_secret_is_masked_in_every_encoding_and_in_two_of_them_at_once(secret: str, encoder: str) -> None:
+    redactor = Redactor(secret)
+    once = _ENCODERS[encoder](secret)
+    twice = [json.dumps({"k": once}), repr([once]), *([] if encoder == "HTML" else [quote(once, safe="")])]
+    for text in (f"x{once}y", f"({once})", *twice):
+        found = redactor.redact(text)
+        assert MASK in found, text
+        assert secret not in found
+        assert len(found) <= len(text.replace(once, "")) + 60 or encoder == "as it is"
+
+
+@given(st.text(min_size=6, max_size=12), st.sampled_from(sorted(_ENCODERS)))
+def test_any_secret_is_masked_in_any_encoding(secret: str, encoder: str) -> None:
+    secret = secret.encode("utf-8", "ignore").decode().strip()
+    if len(secret) >= 6:
+        assert MASK in Redactor(secret).redact(f"\x00{_ENCODERS[encoder](secret)}\x00")
+
+
+@pytest.mark.parametrize("unit", ["\\", '\\"', "%", "%25", "a", "&#", "\\u00", "YWFh", " "])
+def test_a_megabyte_of_near_misses_takes_linear_time(unit: str) -> None:
+    # Worse than linear work on a megabyte takes minutes: the timeout of the test run is the assertion.
+    secrets = ['a\\\\\\"\\"\\"b', "aaaaaaaaaaaaaaaab", '\\"\\"\\"\\"\\"x', "      x      y"]
+    Redactor(*secrets).redact(unit * (1_000_000 // len(unit)))
 
 
 def test_longer_secrets_are_replaced_before_the_shorter_ones_inside_them() -> None:
