@@ -23,6 +23,7 @@ from codebuddy_mcp_tools.nodes.schedule import Planned
 from codebuddy_mcp_tools.nodes.state import keeps
 from codebuddy_mcp_tools.nodes.streaming import Writer, announcer, output_deltas
 from codebuddy_mcp_tools.nodes.toolbox import Found, Toolbox, edited
+from codebuddy_mcp_tools.tools.callid import state_key
 from codebuddy_mcp_tools.tools.grants import grant
 
 _STOPPED = "Not run: an earlier call of this turn failed, and this node stops at the first error."
@@ -41,6 +42,8 @@ class Turn:
     allowed: Collection[str] = ()
     """Visible names of tools that were allowed for the session."""
     messages_key: str = "messages"
+    has_state: bool = True
+    """Whether there is a state that a tool's `Command` can update; not for a list of messages."""
     asks: bool = True
     """Whether a person is asked by an interrupt; else the provider's own handler is, or nobody."""
     answers: dict[int, Decision] = field(default_factory=dict)
@@ -188,8 +191,12 @@ def _watched(turn: Turn, ready: Ready) -> Iterator[None]:
     """Grants, announcements and output deltas of one call."""
     call, target = ready.request.tool_call, ready.found.target
     approved = ready.planned.position in turn.review or (target is not None and target.name in turn.allowed)
-    with grant([call["id"] or ""] if approved else []), output_deltas(ready.request):
-        yield
+    token = state_key.set(turn.messages_key if turn.has_state else None)
+    try:
+        with grant([call["id"] or ""] if approved else []), output_deltas(ready.request):
+            yield
+    finally:
+        state_key.reset(token)
 
 
 def _announce(request: ToolCallRequest) -> Announce:

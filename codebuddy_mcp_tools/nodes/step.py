@@ -68,7 +68,8 @@ class Step:
         review = review_of(value_of(state, "reviewed"), self._message) if self.given.keeps("reviewed") else {}
         allowed = list(value_of(state, "approved_tools") or ())
         gate = CallGate((), limit=self._rules.limit)
-        return Turn(self._toolbox, gate, state, self._message, review, allowed, self.given.messages_key)
+        key, has_state = self.given.messages_key, self.given.kind != "messages"
+        return Turn(self._toolbox, gate, state, self._message, review, allowed, key, has_state)
 
     # -- before anything runs ------------------------------------------------------------------------------------
 

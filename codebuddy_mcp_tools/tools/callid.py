@@ -13,6 +13,8 @@ from langchain_core.tools import BaseTool
 
 call_id: ContextVar[str | None] = ContextVar("codebuddy_mcp_tool_call_id", default=None)
 """`None` when the tool was not called with a tool call."""
+state_key: ContextVar[str | None] = ContextVar("codebuddy_mcp_state_key", default="messages")
+"""Where the graph that called keeps its messages; `None` when it has no state that a tool could update."""
 
 
 class KnowsItsCall(BaseTool):

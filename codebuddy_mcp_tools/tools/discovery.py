@@ -16,7 +16,7 @@ from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
 from codebuddy_mcp_tools.policy import clean_line
-from codebuddy_mcp_tools.tools.callid import KnowsItsCall, call_id
+from codebuddy_mcp_tools.tools.callid import KnowsItsCall, call_id, state_key
 from codebuddy_mcp_tools.tools.discovery_input import (
     DEFAULT_RESULTS,
     MAX_RESULTS,
@@ -122,14 +122,16 @@ async def _wait(catalog: ToolCatalog) -> None:
 
 def _answer(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit]) -> Any:
     text = search_answer(catalog, query, hits)
-    running = call_id.get()
-    if running is None or not hits:
+    running, key = call_id.get(), state_key.get()
+    if running is None:
         return text
-    from langgraph.types import Command  # noqa: PLC0415 - only inside a graph
-
     names = [hit.name for hit in hits]
     message = ToolMessage(text, name="ToolSearch", tool_call_id=running, artifact={"found": names, "effect": "read"})
-    return Command(update={"activated_tools": names, "messages": [message]})
+    if key is None or not names:
+        return message
+    from langgraph.types import Command  # noqa: PLC0415 - only inside a graph
+
+    return Command(update={"activated_tools": names, key: [message]})
 
 
 # -- describe_tool -----------------------------------------------------------------------------------------------

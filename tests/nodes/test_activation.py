@@ -15,6 +15,7 @@ from langgraph.prebuilt import ToolNode
 from typing_extensions import TypedDict
 
 from codebuddy_mcp_tools import MCPToolNode, build_mcp_agent
+from codebuddy_mcp_tools.nodes.state import keep_order_union
 from codebuddy_mcp_tools.testing import FaultServer
 from tests.nodes.places import Place
 from tests.nodes.scenarios import (
@@ -148,6 +149,33 @@ async def test_activation_in_a_subgraph_reaches_the_parent_and_the_next_round(tm
             state = await parent.compile().ainvoke(GO)
     assert state["activated_tools"] == ["mcp__s__write"]
     assert bound(chat)[2] == [*BASE, "mcp__s__write"]
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+async def test_a_state_that_keeps_its_messages_elsewhere_is_updated_there(asynchronous, tmp_path):
+    class Talk(TypedDict):
+        talk: Annotated[list[AnyMessage], add_messages]
+        activated_tools: Annotated[list[str], keep_order_union]
+
+    with FaultServer({"tools": TOOLS}) as server:
+        async with provider_of(server, tmp_path, **DEFERRED) as provider:
+            graph: Any = StateGraph(Talk)
+            graph.add_node("tools", MCPToolNode(provider, messages_key="talk"))
+            graph.add_edge(START, "tools")
+            graph.add_edge("tools", END)
+            given = {"talk": [turn(search("1", "select:write"), call("read", "2"))]}
+            state = await graph.compile().ainvoke(given) if asynchronous else graph.compile().invoke(given)
+    assert sorted(state["activated_tools"]) == ["mcp__s__read", "mcp__s__write"]
+    assert [m.tool_call_id for m in state["talk"][1:]] == ["1", "2"]
+
+
+async def test_a_list_of_messages_gets_a_list_of_messages_back(tmp_path):
+    with FaultServer({"tools": TOOLS}) as server:
+        async with provider_of(server, tmp_path, **DEFERRED) as provider:
+            given = [turn(search("1", "select:write"), call("read", "2"))]
+            found, read = await MCPToolNode(provider).ainvoke(given)
+    assert "mcp__s__write" in found.content
+    assert read.status == "success"
 
 
 @pytest.mark.parametrize("plain", [True, False])
