@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 
 from codebuddy_mcp_tools.tools.stemmer import joined
 from codebuddy_mcp_tools.tools.thesaurus import STOP, VERBS
-from codebuddy_mcp_tools.tools.tokens import compounds, runs, squashed
+from codebuddy_mcp_tools.tools.tokens import compound, runs, squashed
 from codebuddy_mcp_tools.types import JSON, ToolInfo
 
 NAME, SERVER, TITLE, DESCRIPTION, SUMMARY, ARGUMENTS, ARGUMENT_TEXTS = (
@@ -93,42 +92,37 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
         The document, and each term's BM25F impact (0 to 1) in it; what a term is worth in the collection comes on top
         at query time.
     """
-    found: dict[str, list[str]] = {}
+    found = {kind: runs(text) for kind, text in texts(tool).items()}
     frequencies: dict[str, float] = {}
+    times = frequencies.get
     length = 0.0
-    whole_server = ""
-    for kind, text in texts(tool).items():
-        spelled = runs(text)
-        found[kind] = words = list(chain.from_iterable(spelled))
-        if not words:
-            continue
+    for kind, spelled in found.items():
         weight = WEIGHTS[kind]
-        length += weight * len(words)
-        if len(words) > len(spelled):
-            wholes = compounds(spelled)
-            words = [*words, *wholes]
-            whole_server = wholes[0] if wholes and kind == SERVER and len(spelled) == 1 else whole_server
-        for word, times in Counter(words).items():
-            frequencies[word] = frequencies.get(word, 0.0) + weight * times
+        for run in spelled:
+            for word in run:
+                frequencies[word] = times(word, 0.0) + weight
+            if len(run) > 1 and (whole := compound(run)):
+                frequencies[whole] = times(whole, 0.0) + weight
+            length += weight * len(run)
     norm = K1 * (1 - B + B * length / USUAL_LENGTH)
     # One float for each frequency, not for each term: most terms occur once.
     worth = {frequency: frequency / (frequency + norm) for frequency in {*frequencies.values(), WEIGHTS[NAME]}}
     impacts = {term: worth[frequency] for term, frequency in frequencies.items()}
-    for left, right in pairwise(found[NAME]):
+    name, server, summary = (list(chain.from_iterable(found[kind])) for kind in (NAME, SERVER, SUMMARY))
+    for left, right in pairwise(name):
         impacts.setdefault(joined(left, right), worth[WEIGHTS[NAME]])  # `askcodex`, `worklog`, `filename`
-    server = dict.fromkeys(found[SERVER])
-    name = [word for word in found[NAME] if word not in server] or found[NAME]
-    summary = [word for word in found[SUMMARY] if word not in STOP]
+    own = [word for word in dict.fromkeys(name) if word not in server] or list(dict.fromkeys(name))
+    sentence = [word for word in summary if word not in STOP]
     label = squashed(tool.server), squashed(tool.name)
     return Document(
         key=key,
-        name_terms=tuple(dict.fromkeys(name)),
-        name_length=math.log(1 + len(set(name))),
-        server_terms=tuple(server),
-        server_whole=whole_server,
-        summary=frozenset(summary),
-        phrases=f" {' '.join(summary)} ",
-        verbs=_verbs(name, found[SUMMARY]),
+        name_terms=tuple(own),
+        name_length=math.log(1 + len(own)),
+        server_terms=tuple(dict.fromkeys(server)),
+        server_whole=compound(found[SERVER][0]) if len(found[SERVER]) == 1 else "",
+        summary=frozenset(sentence),
+        phrases=f" {' '.join(sentence)} ",
+        verbs=_verbs(own, summary),
         terms=frozenset(impacts),
         spellings=tuple(filter(None, {squashed(key), label[1], "".join(label)})),
         label=" ".join(label),

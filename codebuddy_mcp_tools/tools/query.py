@@ -13,7 +13,7 @@ from itertools import pairwise
 from codebuddy_mcp_tools.tools.postings import Postings
 from codebuddy_mcp_tools.tools.stemmer import joined
 from codebuddy_mcp_tools.tools.thesaurus import LIGHT, OTHERS, PHRASES, STOP, VERBS
-from codebuddy_mcp_tools.tools.tokens import compounds, runs, terms
+from codebuddy_mcp_tools.tools.tokens import compound, runs, terms
 
 UNKNOWN_WORTH = 4.0
 """What a word counts in the whole that no tool has, on the scale of idf."""
@@ -75,7 +75,7 @@ def parse(text: str, index: Postings) -> Query | None:
         for other, weight in OTHERS.get(word, ()):
             _note(query, index, other, word, weight)
     for run in runs(text):
-        for whole in compounds([run]):
+        if whole := compound(run):
             _note(query, index, whole, _counted(query, *run), COMPOUND_SHARE)
     for clause in (*clauses, *spoken):
         for left, right in pairwise(clause):

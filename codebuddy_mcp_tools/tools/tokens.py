@@ -15,6 +15,7 @@ from itertools import chain
 from codebuddy_mcp_tools.tools.stemmer import joined, stem
 
 _INDIC = "\u0900-\u0963\u0966-\u0dff"  # with the vowel signs, which are no word characters to `re`
+_TO_SPACES = {code: " " for code in range(128) if not chr(code).isalnum()}
 _RUN = re.compile(rf"(?:[^\W_]|[{_INDIC}\u0e31-\u0e4e])+")
 _WORD = re.compile(
     rf"[A-Z]+(?=to[A-Z]|v[0-9])|[A-Z]{{2,}}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|(?:[^\W\d_A-Za-z]|[{_INDIC}])+"
@@ -50,15 +51,15 @@ def terms(text: str) -> list[str]:
 def runs(text: str) -> list[tuple[str, ...]]:
     """The same, those together that are written together: `GitHub` is one run of two words."""
     spelled = _runs(text)
-    found = list(map(_known.get, spelled))
-    if None in found:
-        found = [stems or _remember(run) for run, stems in zip(spelled, found, strict=True)]
-    return found  # type: ignore[return-value]
+    try:
+        return list(map(_known.__getitem__, spelled))
+    except KeyError:
+        return [_known.get(run) or _remember(run) for run in spelled]
 
 
-def compounds(found: list[tuple[str, ...]]) -> list[str]:
-    """What is written as one word and came apart in two or three, as one term: `github` for `GitHub`."""
-    return [reduce(joined, run) for run in found if 1 < len(run) <= 3 and run[0].isascii()]
+def compound(run: tuple[str, ...]) -> str:
+    """A run of two or three words as one term: `github` for `GitHub`. Empty for other runs."""
+    return reduce(joined, run) if 1 < len(run) <= 3 and run[0].isascii() else ""
 
 
 def squashed(text: str) -> str:
@@ -70,10 +71,10 @@ def squashed(text: str) -> str:
 
 def _runs(text: str) -> list[str]:
     """The runs of letters and digits, in plain letters."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKD", text.translate(_LETTERS))
-        text = unicodedata.normalize("NFC", _DROPPED.sub("", text))
-    return _RUN.findall(text)
+    if text.isascii():
+        return text.translate(_TO_SPACES).split()
+    text = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+    return _RUN.findall(unicodedata.normalize("NFC", _DROPPED.sub("", text)))
 
 
 def _remember(run: str) -> tuple[str, ...]:
