@@ -87,6 +87,7 @@ def search(
                 "server": hit.server,
                 "tool": hit.tool.info.name,
                 "score": round(hit.score, 3),
+                "fields": hit.fields,
                 "description": _first_line(hit.tool.info.description),
             }
             for hit in provider.catalog.search(" ".join(query), limit)

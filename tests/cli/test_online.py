@@ -157,6 +157,7 @@ def test_text_of_a_server_cannot_act_on_the_terminal(online):
 def test_search_finds_by_words_and_ends_with_1_when_nothing_is_found(online):
     assert rows(online.run("search", "read", "issue"))[0]["tool"] == "mcp__tracker__get_issue"
     assert online.json("search", "select:close_issue")[0]["tool"] == "close_issue"
+    assert online.json("search", "close")[0]["fields"]["name"] == ["close"]
     assert online.run("search", "+zzzz", code=1).stdout == ""
 
 

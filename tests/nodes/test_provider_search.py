@@ -13,8 +13,10 @@ from langchain_openai import ChatOpenAI
 
 from codebuddy_mcp_tools import MCPToolsMiddleware, ToolProvider, build_mcp_agent
 from codebuddy_mcp_tools.testing import FaultServer
+from tests.benchmarks.provider_schemas import provider_problems
 from tests.nodes.model_api import model_api
 from tests.nodes.scenarios import GO, NO_GATE, TOOLS, answers, call, model, provider_of, turn, with_state
+from tests.tools.catalogs import catalog_of
 
 SEARCH = {"anthropic": "tool_search_tool_bm25_20251119", "openai": "tool_search"}
 PROVIDERS = list(SEARCH)
@@ -139,6 +141,12 @@ async def test_stubs_keep_describe_tool_and_need_no_search(tmp_path):
         async with provider_of(server, tmp_path, toolExposure="stub", toolSearch="provider") as provider:
             await agent_of("graph", chat_of("anthropic", url), provider).ainvoke(GO)
     assert [what(tool) for tool in bodies[0]["tools"]] == ["describe_tool", "mcp__s__read", "mcp__s__write"]
+
+
+@pytest.mark.parametrize("style", ["direct", "execute"])
+def test_the_discovery_tools_keep_the_rules_of_every_provider(style):
+    for tool in catalog_of({"a": ["one"]}, call_style=style).tools():
+        assert not any(provider_problems(tool).values())
 
 
 REFERENCE = {"type": "tool_reference", "tool_name": "mcp__s__read"}
