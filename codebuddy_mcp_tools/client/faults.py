@@ -19,6 +19,7 @@ from codebuddy_mcp_tools.errors import (
     MCPToolsError,
     ProtocolError,
 )
+from codebuddy_mcp_tools.policy.secrets import redact_json
 from codebuddy_mcp_tools.policy.text import clean, clean_line
 from codebuddy_mcp_tools.types import JSON
 
@@ -101,7 +102,9 @@ class ErrorTexts:
         said = message if isinstance(message, str) and message.strip() else "no reason given"
         shown = f" ({known_code})" if known_code is not None else ""
         text = self._text(f"{self._server}: {what} failed{shown}: {said}")
-        return ProtocolError(text, server=self._server, code=known_code, data=facts.get("data"))
+        return ProtocolError(
+            text, server=self._server, code=known_code, data=redact_json(facts.get("data"), self._redactor.redact)
+        )
 
     def garbled(self, reason: str, what: str) -> ProtocolError:
         """An answer came and cannot be read."""

@@ -13,12 +13,14 @@ import re
 import threading
 import traceback
 import weakref
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from codebuddy_mcp_tools.policy.spellings import in_base, spellings
+from codebuddy_mcp_tools.types import JSON
 
 MASK = "***"
 _SHORTEST = 4
@@ -71,6 +73,19 @@ class Redactor:
 
     def __repr__(self) -> str:
         return f"<Redactor of {len(self._wholes)} secrets>"
+
+
+def redact_json(value: JSON, redact: Callable[[str], str], depth: int = 32) -> JSON:
+    """A JSON value with every text in it redacted, names included; what is nested deeper than `depth` is left out."""
+    if isinstance(value, str):
+        return redact(value)
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if depth == 0:
+        return None
+    if isinstance(value, Mapping):
+        return {redact(str(key)): redact_json(item, redact, depth - 1) for key, item in value.items()}
+    return [redact_json(item, redact, depth - 1) for item in value]
 
 
 class SecretFilter(logging.Filter):
