@@ -1,16 +1,16 @@
 """The inverted index: each term to the tools that have it.
 
-Postings are two flat lists, slots in growing order and impacts. The impacts are shared objects of 1,024 steps, so
-that one posting costs 16 bytes. Tools are added one at a time and removed in groups; only the terms of those tools
-are touched.
+A posting list is flat: slot and impact of one tool, then of the next, slots in growing order. Adding or removing a tool
+touches only the terms that it has.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 Posting = list[float]
 """Slot, impact, slot, impact, …; slots are whole numbers."""
@@ -71,18 +71,18 @@ class Postings:
                 _enter(self._grams, term)
         self._changed(1)
 
-    def remove(self, slots: Collection[float], terms: Iterable[str]) -> None:
-        """Forget tools; `terms` are all terms that they have."""
+    def remove(self, slot: int, terms: Iterable[str]) -> None:
+        """Forget one tool; `terms` are all terms that it has."""
         for term in terms:
             known = self._lists[term]
-            kept = [x for at in range(0, len(known), 2) if known[at] not in slots for x in known[at : at + 2]]
-            if kept:
-                self._lists[term] = kept
+            if len(known) > 2:
+                at = 2 * bisect_left(range(len(known) // 2), float(slot), key=lambda place: known[2 * place])
+                del known[at : at + 2]
                 continue
             del self._lists[term]
             for gram in _trigrams(term) if self._grams is not None else ():
                 self._grams[gram].discard(term)  # type: ignore[index]
-        self._changed(-len(slots))
+        self._changed(-1)
 
     def _changed(self, by: int) -> None:
         self.size += by

@@ -20,8 +20,6 @@ from codebuddy_mcp_tools.types import ToolInfo
 
 EXACT = 100.0
 """What the score of a tool grows by whose name the query is."""
-
-
 MAX_REQUIRED = 16
 """Words that a query may require; more are not looked at."""
 
@@ -61,13 +59,16 @@ class SearchIndex:
 
     def remove(self, keys: Collection[str]) -> None:
         """Forget tools; unknown names are skipped."""
-        slots: set[float] = {self._slots.pop(key) for key in dict.fromkeys(keys) if key in self._slots}
-        gone = [self._documents.pop(slot) for slot in slots]
-        self._postings.remove(slots, {term for doc in gone for term in doc.terms})
-        for spelling in {spelling for doc in gone for spelling in doc.spellings}:
-            self._by_spelling[spelling] -= slots
-            if not self._by_spelling[spelling]:
-                del self._by_spelling[spelling]
+        for key in keys:
+            slot = self._slots.pop(key, None)
+            if slot is None:
+                continue
+            doc = self._documents.pop(slot)
+            self._postings.remove(slot, doc.terms)
+            for spelling in doc.spellings:
+                self._by_spelling[spelling].discard(slot)
+                if not self._by_spelling[spelling]:
+                    del self._by_spelling[spelling]
 
     def search(self, text: str, limit: int = 5, *, required: Sequence[str] = ()) -> list[Hit]:
         """The best tools for a query, best first.

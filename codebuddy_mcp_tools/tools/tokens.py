@@ -86,6 +86,8 @@ def _remember(run: str) -> tuple[str, ...]:
 
 def _split(run: str) -> list[str]:
     """One run of letters and digits, taken apart."""
+    if run.isascii() and run.islower() and run.isalpha():
+        return [run[:_MAX_WORD]]
     run = run[: _MAX_WORD * 4]
     if run.isascii() and _MIXED.fullmatch(run):
         return [run.lower()]

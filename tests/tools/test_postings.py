@@ -25,14 +25,14 @@ def test_what_a_word_is_worth_follows_every_change() -> None:
     before = index.idf("issue")
     index.add(2, {"issue": 0.5})
     assert index.idf("issue") < before
-    index.remove({2}, ["issue"])
+    index.remove(2, ["issue"])
     assert index.idf("issue") == before
 
 
 def test_only_the_words_of_what_is_removed_are_touched() -> None:
     index = postings("issue file", "issue mail")
     mail = index.get("mail")
-    index.remove({0}, ["issue", "file"])
+    index.remove(0, ["issue", "file"])
     assert index.get("issue") == [1, 0.5]
     assert index.get("mail") is mail
     assert "file" not in index
@@ -70,5 +70,5 @@ def test_spellings_follow_every_change() -> None:
     assert index.near("mesage") == []
     index.add(1, {"message": 0.5})
     assert index.near("mesage")[0][0] == "message"
-    index.remove({1}, ["message"])
+    index.remove(1, ["message"])
     assert index.near("mesage") == []
