@@ -19,7 +19,6 @@ from codebuddy_mcp_tools.policy import (
     clean_description,
     clean_line,
     effect_of,
-    find_injection_signals,
     may_run_concurrently,
 )
 from codebuddy_mcp_tools.tools.call import CallPath
@@ -144,15 +143,6 @@ def _metadata(info: ToolInfo, server: ServerInfo | None) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         key: info.meta[key] for key in ("category", "tags", "version") if isinstance(info.meta.get(key), str | list)
     }
-    signals = find_injection_signals(info.description)
-    if signals:
-        metadata["signals"] = list(signals)
-        logger.warning(
-            "server %r: the description of tool %r looks like an injection attempt (%s)",
-            info.server,
-            clean_line(info.name, 80),
-            ", ".join(signals),
-        )
     return {
         **metadata,
         "serverName": info.server,
