@@ -6,7 +6,7 @@ Policy: everything is read when it is first needed and once. Reading starts no s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,6 @@ class Session:
     settings_source: str | None = None
     modifiers: tuple[str, ...] = ()
     """`Defer(…)` and `NoDefer(…)` of this run."""
-    _told: list[Diagnostic] = field(default_factory=list)
 
     @cached_property
     def places(self) -> Places:
@@ -71,6 +70,11 @@ class Session:
         """What is to be said about settings and servers."""
         said = (*self.settings.diagnostics, *self.configuration.diagnostics, *self.approvals.diagnostics)
         return tuple(dict.fromkeys(said))
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """`diagnostics` without errors: those a provider logs itself."""
+        return tuple(diagnostic for diagnostic in self.diagnostics if diagnostic.severity != "error")
 
     @cached_property
     def approvals(self) -> ServerApprovals:

@@ -64,6 +64,12 @@ def test_status_connects_what_may_run_and_names_what_does_not(online):
     assert "ENVSEC" not in result.output
 
 
+@pytest.mark.parametrize("command", ["status", "tools"])
+def test_a_broken_entry_is_told_once(cli, command):
+    cli.write("~/.codebuddy/.mcp.json", {"mcpServers": {"odd": {"command": 5}}})
+    assert cli.run(command, code=1).stderr.count("should be a valid string") == 1
+
+
 def test_status_as_json_has_everything(online):
     found = {server["name"]: server for server in online.json("status", code=1)}
     assert found["tracker"]["server_info"] == {
