@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 
 from codebuddy_mcp_tools.tools.stemmer import joined
-from codebuddy_mcp_tools.tools.thesaurus import STOP, VERBS
+from codebuddy_mcp_tools.tools.thesaurus import thesaurus
 from codebuddy_mcp_tools.tools.tokens import compound, runs, squashed
 from codebuddy_mcp_tools.types import JSON, ToolInfo
 
@@ -49,7 +49,7 @@ class Document:
     phrases: str
     """The words of the summary in order, a space round each, without stop words."""
     verbs: frozenset[str]
-    """What kinds of thing the tool does, see `vocabulary.VERBS`."""
+    """What kinds of thing the tool does, see `thesaurus.Thesaurus.verbs`."""
     terms: frozenset[str]
     """Every term the tool can be found by."""
     spellings: tuple[str, ...]
@@ -112,7 +112,8 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
     for left, right in pairwise(name):
         impacts.setdefault(joined(left, right), worth[WEIGHTS[NAME]])  # `askcodex`, `worklog`, `filename`
     own = [word for word in dict.fromkeys(name) if word not in server] or list(dict.fromkeys(name))
-    sentence = [word for word in summary if word not in STOP]
+    stop = thesaurus().stop
+    sentence = [word for word in summary if word not in stop]
     label = squashed(tool.server), squashed(tool.name)
     return Document(
         key=key,
@@ -130,7 +131,8 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
 
 
 def _verbs(name: list[str], summary: list[str]) -> frozenset[str]:
-    return next((VERBS[word] for word in (*name, *summary[:2]) if word in VERBS), frozenset())
+    verbs = thesaurus().verbs
+    return next((verbs[word] for word in (*name, *summary[:2]) if word in verbs), frozenset())
 
 
 def _arguments(schema: JSON, depth: int) -> Iterator[tuple[str, str]]:

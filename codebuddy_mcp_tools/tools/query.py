@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from codebuddy_mcp_tools.tools.postings import Postings
 from codebuddy_mcp_tools.tools.stemmer import joined
-from codebuddy_mcp_tools.tools.thesaurus import LIGHT, OTHERS, PHRASES, STOP, VERBS
+from codebuddy_mcp_tools.tools.thesaurus import thesaurus
 from codebuddy_mcp_tools.tools.tokens import compound, runs, terms
 
 UNKNOWN_WORTH = 4.0
@@ -68,11 +68,12 @@ def parse(text: str, index: Postings) -> Query | None:
         clauses=clauses,
         worth={},
         sources={},
-        verbs=frozenset(kind for word in words for kind in VERBS.get(word, ())),
+        verbs=frozenset(kind for word in words for kind in thesaurus().verbs.get(word, ())),
     )
     _look_up(query, words, values, index)
+    others_of = thesaurus().others
     for word in words:
-        for other, weight in OTHERS.get(word, ()):
+        for other, weight in others_of.get(word, ()):
             _note(query, index, other, word, weight)
     for run in runs(text):
         if whole := compound(run):
@@ -90,8 +91,9 @@ def parse(text: str, index: Postings) -> Query | None:
 
 def _clauses(text: str) -> tuple[list[list[str]], list[list[str]]]:
     """The words that count of each clause, and all words of each."""
+    stop = thesaurus().stop
     spoken = [terms(part) for part in _CLAUSE.split(text)]
-    clauses = [[word for word in words if word not in STOP] for words in spoken]
+    clauses = [[word for word in words if word not in stop] for words in spoken]
     clauses = [clause for clause in clauses if clause] or [words for words in spoken if words]
     kept: list[list[str]] = []
     room = _MAX_TERMS
@@ -104,9 +106,10 @@ def _clauses(text: str) -> tuple[list[list[str]], list[list[str]]]:
 
 
 def _look_up(query: Query, words: list[str], values: set[str], index: Postings) -> None:
+    light = thesaurus().light
     misspelt = 0
     for word in words:
-        share = VALUE_SHARE if word in values else LIGHT_SHARE if word in LIGHT else 1.0
+        share = VALUE_SHARE if word in values else LIGHT_SHARE if word in light else 1.0
         if word in index:
             query.sources[word] = (word, 1.0)
             query.worth[word] = index.idf(word) * share
@@ -126,7 +129,7 @@ def _note_pair(query: Query, index: Postings, left: str, right: str) -> None:
     word = _counted(query, left, right)
     _note(query, index, joined(left, right), word, JOINED_SHARE)
     _note(query, index, joined(right, left), word, TURNED_SHARE)
-    for other in PHRASES.get((left, right), ()):
+    for other in thesaurus().phrases.get((left, right), ()):
         _note(query, index, other, word, PHRASE_SHARE)
 
 
