@@ -3,7 +3,7 @@
     START → model → tools → model … → gate → END
                     └ one batch of calls in each step ┘
 
-Each batch is a step of its own: a crash or an interrupt repeats nothing that has run.
+Each batch is a step of its own: a crash or an interrupt repeats nothing that has run, and no write that was under way.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class MCPToolNode(Runnable[Any, Any]):
             that it cannot take the results of its neighbours with it.
         wrap_tool_call, awrap_tool_call: as for `ToolNode`; they see the tool that was found.
         batch: `all` runs the whole turn in one step; `next` runs one batch and leaves the rest to the next step, so
-            that a crash or a resume repeats nothing (`build_mcp_agent` uses it, with `route_after_tools`).
+            that a crash or a resume repeats nothing that has run (`build_mcp_agent` uses it, with `route_after_tools`).
         context_window: tokens of the model's window, which decides under `auto` exposure; default: the one that the
             provider's tools were last bound for.
 

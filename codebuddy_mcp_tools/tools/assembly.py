@@ -22,6 +22,7 @@ from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
 from codebuddy_mcp_tools.tools.call import CallPath
 from codebuddy_mcp_tools.tools.catalog import ToolCatalog
 from codebuddy_mcp_tools.tools.definitions import definition
+from codebuddy_mcp_tools.tools.in_flight import InFlight
 from codebuddy_mcp_tools.tools.interop import interceptor_chain, progress_callback
 from codebuddy_mcp_tools.tools.limits import OutputLimits
 from codebuddy_mcp_tools.tools.reader import make_reader
@@ -129,6 +130,7 @@ class Assembly:
         self._path = CallPath(
             service,
             permissions=lambda: self.permissions,
+            in_flight=InFlight(options.state_dir),
             limits=OutputLimits(max_tokens=settings.max_output_tokens, spill=spill),
             intercept=interceptor_chain(options.interceptors),
             approval_handler=options.approval_handler,

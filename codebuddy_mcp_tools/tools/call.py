@@ -32,10 +32,21 @@ from codebuddy_mcp_tools.tools.arguments import ArgumentError
 from codebuddy_mcp_tools.tools.content import Rendered, render
 from codebuddy_mcp_tools.tools.envelope import enclose
 from codebuddy_mcp_tools.tools.grants import granted_calls
+from codebuddy_mcp_tools.tools.in_flight import InFlight
 from codebuddy_mcp_tools.tools.limits import Limited, OutputLimits
 from codebuddy_mcp_tools.tools.logs import logs_during
 from codebuddy_mcp_tools.tools.progress import progress_of
-from codebuddy_mcp_tools.tools.replies import Call, Interceptor, Reply, Sender, broke, failed, is_control_flow, refused
+from codebuddy_mcp_tools.tools.replies import (
+    Call,
+    Interceptor,
+    Reply,
+    Sender,
+    broke,
+    failed,
+    interrupted,
+    is_control_flow,
+    refused,
+)
 from codebuddy_mcp_tools.types import CallResult, Outcome, ToolInfo
 
 if TYPE_CHECKING:
@@ -55,6 +66,7 @@ class CallPath:
         service: where calls go.
         permissions: the rules in force; a callable, because the rules follow the tools that are known.
         limits: how long a result may be.
+        in_flight: marks writes while they are under way.
         intercept: the interceptor chain, or `None`.
         approval_handler: asked for calls whose rule says `ask` and that no node has had approved.
         on_progress: called with `(progress, total, message, server, tool)` while a call runs.
@@ -68,6 +80,7 @@ class CallPath:
         *,
         permissions: Callable[[], PermissionPolicy],
         limits: OutputLimits,
+        in_flight: InFlight,
         intercept: Interceptor | None = None,
         approval_handler: ApprovalHandler | None = None,
         on_progress: Callable[..., Awaitable[None]] | None = None,
@@ -77,6 +90,7 @@ class CallPath:
         self._service = service
         self._permissions = permissions
         self._limits = limits
+        self._in_flight = in_flight
         self._intercept = intercept
         self._approval_handler = approval_handler
         self._on_progress = on_progress
@@ -122,11 +136,14 @@ class CallPath:
     async def _run(self, call: Call) -> Reply:
         await self._permit(call)
         call.arguments = call.tool.checker.check(call.arguments)
-        send = self._sender(call)
-        if self._intercept is None:
-            answer: CallResult | Reply = await send(call.info, call.arguments, None)
-        else:
-            answer = await self._intercept(call, send)
+        async with self._in_flight.during(call) as may_be_sent:
+            if not may_be_sent:
+                return interrupted(call)
+            send = self._sender(call)
+            if self._intercept is None:
+                answer: CallResult | Reply = await send(call.info, call.arguments, None)
+            else:
+                answer = await self._intercept(call, send)
         return answer if isinstance(answer, Reply) else await self._deliver(call, answer)
 
     # -- permission ----------------------------------------------------------------------------------------------

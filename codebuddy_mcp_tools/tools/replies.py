@@ -120,6 +120,11 @@ def refused(call: Call, cause: str, next_step: str = "", outcome: Outcome = Outc
     return Reply(f"{head}\n{next_step}".rstrip(), call.artifact(outcome), is_error=True)
 
 
+def interrupted(call: Call) -> Reply:
+    """The answer to a write that was under way when its run was cut off, and that the run would now make again."""
+    return refused(call, f"{call.named} was under way when this run was interrupted.", _UNKNOWN, Outcome.UNKNOWN)
+
+
 def failed(call: Call, error: MCPToolsError, cause: str) -> Reply:
     """A failure of the session or the server, with what the model should do about it.
 
@@ -153,17 +158,19 @@ def _is_http_status(data: Any) -> bool:
     return isinstance(data, Mapping) and "http_status" in data
 
 
+_UNKNOWN = (
+    "The outcome is unknown: it may have run. It was not sent again. Check the state with a read before you retry."
+)
+
+
 def _next_step(error: MCPToolsError, effect: Effect) -> tuple[Outcome, str]:
     """How a failed call counts, and the sentence that tells the model what to do."""
-    unknown = (
-        "The outcome is unknown: it may have run. It was not sent again. Check the state with a read before you retry."
-    )
     match error:
         case ConnectionLostError(sent=True) | CallTimeoutError():
-            return Outcome.UNKNOWN, unknown if effect is Effect.WRITE else "No answer came. You may call it again."
+            return Outcome.UNKNOWN, _UNKNOWN if effect is Effect.WRITE else "No answer came. You may call it again."
         case ProtocolError(ran=True) if _is_http_status(error.data):
             # Somebody on the way answered instead of the server: nobody knows how far the call had come.
-            return Outcome.UNKNOWN, unknown if effect is Effect.WRITE else "It may have run. You may call it again."
+            return Outcome.UNKNOWN, _UNKNOWN if effect is Effect.WRITE else "It may have run. You may call it again."
         case ProtocolError(ran=True):
             return Outcome.UNKNOWN if effect is Effect.WRITE else Outcome.TOOL_ERROR, (
                 "The server sent an invalid result; the call has run, so do not repeat it to correct arguments."
