@@ -21,8 +21,9 @@ from codebuddy_mcp_tools.tools.documents import Document
 from codebuddy_mcp_tools.tools.postings import Postings
 from codebuddy_mcp_tools.tools.query import Query
 
-RERANKED = 50
-"""Tools that get a second look."""
+RERANKED = 30
+"""Tools that get a second look, if no more are asked for."""
+MOST = 100
 BUDGET = 1500
 """Postings that the first pass goes through; what is beyond is looked up for the best so far only."""
 LOOKED_UP = 100
@@ -62,9 +63,13 @@ _WEIGHTS = tuple(WEIGHTS.values())
 
 
 def first_pass(
-    query: Query, index: Postings, documents: Mapping[float, Document], allowed: Collection[float] | None = None
+    query: Query,
+    index: Postings,
+    documents: Mapping[float, Document],
+    allowed: Collection[float] | None = None,
+    count: int = RERANKED,
 ) -> list[tuple[float, float]]:
-    """The scores and slots of the best tools by BM25F, best first, at most `RERANKED`."""
+    """The scores and slots of the best tools by BM25F, best first, at most `count`."""
     scores: dict[float, float] = {}
     get = scores.get
     late: list[tuple[str, float]] = []
@@ -79,7 +84,7 @@ def first_pass(
             scores[slot] = get(slot, 0.0) + factor * impact
     if allowed is not None:
         scores = {slot: score for slot, score in scores.items() if slot in allowed}
-    best = _best(scores, LOOKED_UP if late else RERANKED, documents)
+    best = _best(scores, LOOKED_UP if late else count, documents)
     if not late:
         return best
     scores = {slot: score for score, slot in best}
@@ -88,7 +93,7 @@ def first_pass(
         for slot in scores:
             if slot in table:
                 scores[slot] += factor * table[slot]
-    return _best(scores, RERANKED, documents)
+    return _best(scores, count, documents)
 
 
 def _plan(query: Query, index: Postings) -> list[tuple[int, str, float]]:
@@ -127,10 +132,17 @@ def _best(scores: Mapping[float, float], count: int, documents: Mapping[float, D
 
 
 def rank(
-    query: Query, index: Postings, documents: Mapping[float, Document], allowed: Collection[float] | None = None
+    query: Query,
+    index: Postings,
+    documents: Mapping[float, Document],
+    allowed: Collection[float] | None = None,
+    limit: int = RERANKED,
 ) -> list[tuple[float, float]]:
-    """The final scores and slots of the best tools, in no order, at most `RERANKED`; only `allowed` ones."""
-    found = first_pass(query, index, documents, allowed)
+    """The final scores and slots of the best tools, in no order; only `allowed` ones.
+
+    At most `limit`, or as many as get a second look anyway, and never more than `MOST`.
+    """
+    found = first_pass(query, index, documents, allowed, min(max(limit, RERANKED), MOST))
     top = found[0][0] if found and found[0][0] > 0 else 1.0
     seen = SecondPass(query, index)
     return [(seen.score(documents[slot], score / top), slot) for score, slot in found]

@@ -82,7 +82,7 @@ class SearchIndex:
         text, required = text[:MAX_QUERY], list(dict.fromkeys(required))[:MAX_REQUIRED]
         allowed = self._allowed(required) if required else None
         query = parse(" ".join((text, *required)), self._postings)
-        ranked = rank(query, self._postings, self._documents, allowed) if query is not None else []
+        ranked = rank(query, self._postings, self._documents, allowed, limit) if query is not None else []
         scores: dict[float, float] = {slot: score for score, slot in ranked}
         for slot in self._by_spelling.get(squashed(text), ()):
             if allowed is None or slot in allowed:

@@ -202,6 +202,12 @@ def test_equals_come_in_the_order_of_their_names_however_they_were_added() -> No
         assert index_of(order).rank("new issue", 5) == names[:5]
 
 
+def test_as_many_are_found_as_are_asked_for() -> None:
+    twins = [tool(f"s{n:03}", "create_issue", "Create an issue") for n in range(120)]
+    for wanted in (1, 5, 50, 100):
+        assert len(index_of(twins).search("new issue", wanted)) == wanted
+
+
 # -- changing --------------------------------------------------------------------------------------------------------
 
 WORDS = st.sampled_from(
