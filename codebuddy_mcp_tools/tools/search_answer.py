@@ -28,14 +28,15 @@ def search_answer(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit]) -
     """The text for the model."""
     is_poor = catalog.is_doubtful(query, hits)
     lines = [_headline(catalog, query, hits, is_poor=is_poor), *_definitions(hits), *_misses(catalog, query)]
-    if not is_answered(catalog, query):
-        lines += _absent(catalog.server_states(), query, hits, everywhere=is_poor or not hits)
+    is_open = not is_answered(catalog, query)
+    lines += _absent(catalog.server_states(), query, hits, everywhere=is_poor or not hits, is_open=is_open)
     return "\n".join(lines)
 
 
 def is_answered(catalog: ToolCatalog, query: str) -> bool:
-    """Whether nothing that is still to come could change the answer: every name of a `select:` is a tool."""
-    names = read_query(query).names
+    """Whether no server that is still to come is needed: the query is a tool's name, or a `select:` of such names."""
+    wanted = read_query(query)
+    names = wanted.names if wanted.names is not None or wanted.required else (wanted.words,)
     return bool(names) and all(catalog.resolve(name).tool is not None for name in names or ())
 
 
@@ -76,14 +77,16 @@ def _misses(catalog: ToolCatalog, query: str) -> list[str]:
     return _shortened(lines, "names that are no tool's")
 
 
-def _absent(states: Sequence[ServerStatus], query: str, hits: Sequence[SearchHit], *, everywhere: bool) -> list[str]:
+def _absent(
+    states: Sequence[ServerStatus], query: str, hits: Sequence[SearchHit], *, everywhere: bool, is_open: bool
+) -> list[str]:
     """Lines about the servers that are not there and that the query could be about.
 
     A server that is still to list its tools may have anything. One that is down, waits for approval or has a broken
     entry is named when little was found, one that is switched off only when it is spoken of.
     """
     coming = [status.name for status in states if is_coming(status)]
-    lines = [f"Still connecting, search again soon: {', '.join(coming)}"] if coming else []
+    lines = [f"Still connecting, search again soon: {', '.join(coming)}"] if coming and is_open else []
     found_on = {hit.server for hit in hits}
     for status in states:
         if status.name in coming or status.message is None:

@@ -262,12 +262,13 @@ async def test_a_server_that_is_still_connecting_is_waited_for_and_then_named():
     assert text.endswith("Still connecting, search again soon: mail")
 
 
-async def test_nobody_waits_when_every_selected_name_is_there():
+@pytest.mark.parametrize("query", ["select:send_letter,list_orders", "send letter", "mcp__post__send_letter"])
+async def test_nobody_waits_when_every_name_that_was_asked_for_is_there(query):
     async def wait(seconds: float) -> None:
         raise AssertionError("waited")
 
     catalog = with_servers(STARTING, FAILED, wait_loading=wait)
-    text = await tool_named(catalog, "ToolSearch").ainvoke({"query": "select:send_letter,list_orders"})
+    text = await tool_named(catalog, "ToolSearch").ainvoke({"query": query})
     assert "connecting" not in text
     assert "print" not in text
 
@@ -289,7 +290,8 @@ def test_when_the_hits_fit_only_servers_that_the_query_speaks_of_are_named():
 
 def test_a_server_that_is_down_and_whose_tool_was_found_is_named():
     down = server("post", state=ClientState.ERROR, message="post: exit code 3", last_error="x")
-    assert "Server post is not available" in searched(with_servers(down), query="track parcel")
+    for query in ("track parcel", "where is my parcel", "select:track_parcel"):
+        assert "Server post is not available" in searched(with_servers(down), query=query)
 
 
 def test_what_a_failed_server_said_cannot_leave_its_envelope():
