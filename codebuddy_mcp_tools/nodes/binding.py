@@ -113,7 +113,10 @@ def bound_tools(
         discovery = [t for t in catalog.tools(**scope) if t.name == "describe_tool"] if Exposure.STUB in levels else []
         discovery += [search_tool] if Exposure.DEFERRED in levels else []
     shown = catalog.visible(activated, **scope, provider_search=search_tool is not None)
-    return [_as_sent(tool) for tool in distinct([*own, *provider.core_tools, *discovery, *shown])]
+    # The reader comes in the middle of a conversation: after the rest, so that what was bound stays a prompt's prefix.
+    core = [tool for tool in provider.core_tools if tool not in provider.readers]
+    late = [tool for tool in provider.core_tools if tool in provider.readers]
+    return [_as_sent(tool) for tool in distinct([*own, *core, *discovery, *shown, *late])]
 
 
 def _as_sent(tool: Any) -> Any:

@@ -46,6 +46,16 @@ async def test_what_a_search_has_loaded_is_only_ever_appended(tmp_path):
     assert bound[2] == [*bound[1], "mcp__s__read"]
 
 
+@with_state
+async def test_the_tool_that_reads_saved_results_comes_after_what_was_bound(place, tmp_path):
+    with FaultServer({"tools": TOOLS, "calls": {"read": [{"text": "long " * 1000}]}}) as server:
+        async with provider_of(server, tmp_path, maxOutputTokens=100, core_tools=[look]) as provider:
+            chat = model(turn(call("read", "1")), "done")
+            await place(chat, provider).ainvoke(GO, {"configurable": {"thread_id": "t"}})
+    before, after = ([t["function"]["name"] for t in tools] for tools in chat.bound)
+    assert after == [*before, "read_mcp_result"]
+
+
 @pytest.mark.parametrize(("window", "deferred"), [(1_000_000, False), (200, True)])
 async def test_the_models_context_window_decides_what_is_deferred(window, deferred, tmp_path):
     with FaultServer({"tools": TOOLS}) as server:
