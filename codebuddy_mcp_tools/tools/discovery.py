@@ -25,7 +25,7 @@ from codebuddy_mcp_tools.tools.discovery_input import (
     search_arguments,
 )
 from codebuddy_mcp_tools.tools.finding import read_query
-from codebuddy_mcp_tools.tools.search_answer import is_answered, is_coming, search_answer
+from codebuddy_mcp_tools.tools.search_answer import absent_servers, is_answered, is_coming, search_answer
 
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.catalog import ToolCatalog
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.tool import MCPTool
 
 MAX_CATALOGUE_CHARS = 20_000
+_MAX_ANSWERED_CHARS = 4_000
 WAIT_SECONDS = 5.0
 _METADATA = {"readOnly": True, "effect": "read", "discovery": True}
 _TEXT = {"type": "string"}
@@ -43,12 +44,10 @@ Arguments = Mapping[str, Any]
 def discovery_tools(catalog: ToolCatalog, deferred: Sequence[MCPTool]) -> list[BaseTool]:
     """The tools for one binding; `deferred` are those that ToolSearch's description lists."""
     if catalog.call_style == "execute":
-        return [
-            _tool_search(catalog, "An empty query lists the servers."),
-            _describe_tool(catalog),
-            _execute_tool(catalog),
-        ]
-    return [_tool_search(catalog, catalogue(deferred)), _describe_tool(catalog)]
+        about = "Find tools for execute_tool; an empty query lists the servers."
+        return [_tool_search(catalog, about, ""), _describe_tool(catalog), _execute_tool(catalog)]
+    about = "Find tools that are not loaded yet and load them for the next turn."
+    return [_tool_search(catalog, about, catalogue(deferred)), _describe_tool(catalog)]
 
 
 class _Discovery(KnowsItsCall, StructuredTool):
@@ -72,7 +71,7 @@ def _make(name: str, description: str, properties: dict[str, Any], required: lis
 # -- ToolSearch --------------------------------------------------------------------------------------------------
 
 
-def _tool_search(catalog: ToolCatalog, listing: str) -> BaseTool:
+def _tool_search(catalog: ToolCatalog, about: str, listing: str) -> BaseTool:
     async def asearch(arguments: Arguments) -> Any:
         query, limit = search_arguments(arguments)
         if read_query(query).is_empty:
@@ -87,10 +86,11 @@ def _tool_search(catalog: ToolCatalog, listing: str) -> BaseTool:
             return _without_query(catalog)
         return _answer(catalog, query, catalog.search(query, limit))
 
-    description = (
-        "Find tools that are not loaded yet and load them for the next turn. query: `select:NAME,NAME` loads exactly "
-        "these; `+word` must occur in a server's or tool's name; other words are ranked.\n" + listing
+    syntax = (
+        "query: `select:NAME,NAME` finds exactly these; `+word` must occur in a server's or tool's name; other words "
+        "are ranked."
     )
+    description = f"{about} {syntax}\n{listing}".rstrip()
     properties = {
         "query": {**_TEXT, "description": "what the tool should do, or select:NAME"},
         "max_results": {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": DEFAULT_RESULTS},
@@ -112,7 +112,8 @@ def catalogue(tools: Sequence[MCPTool], limit: int = MAX_CATALOGUE_CHARS) -> str
 
 
 def _without_query(catalog: ToolCatalog) -> str:
-    return f"Say in `query` what the tool should do. {catalogue(catalog.deferred())}"
+    listing = catalogue(catalog.deferred(), _MAX_ANSWERED_CHARS) if len(catalog) else "There are no tools."
+    return "\n".join([f"Say in `query` what the tool should do. {listing}", *absent_servers(catalog)])
 
 
 async def _wait(catalog: ToolCatalog) -> None:

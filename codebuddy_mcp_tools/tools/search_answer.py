@@ -33,6 +33,11 @@ def search_answer(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit]) -
     return "\n".join(lines)
 
 
+def absent_servers(catalog: ToolCatalog) -> list[str]:
+    """Lines about the servers that are not there and could be."""
+    return _absent(catalog.server_states(), "", (), everywhere=True, is_open=True)
+
+
 def is_answered(catalog: ToolCatalog, query: str) -> bool:
     """Whether no server that is still to come is needed: the query is a tool's name, or a `select:` of such names."""
     wanted = read_query(query)

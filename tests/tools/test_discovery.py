@@ -121,6 +121,18 @@ def test_a_search_for_nothing_is_answered_with_what_there_is(arguments):
     assert "mcp__post__send_letter" in text
 
 
+def test_a_search_for_nothing_also_names_the_servers_that_are_not_there_and_stays_short():
+    catalog = with_servers(STARTING, PENDING, OFF)
+    text = searched(catalog)
+    assert "Still connecting, search again soon: mail" in text
+    assert "Server bank cannot be used" in text
+    assert "fax" not in text
+    many = catalog_of({f"server{n}": [f"a_rather_long_tool_name_{m}" for m in range(30)] for n in range(20)})
+    assert "server7: 30 tools" in searched(many)
+    assert len(searched(many)) < 1_000
+    assert "There are no tools." in searched(catalog_of({}, call_style="execute"))
+
+
 def test_describe_tool_takes_its_name_under_any_key_and_says_what_is_missing():
     describe = tool_named(catalog_of(SHOP), "describe_tool")
     assert "send letter." in describe.invoke({"tool": "send_letter"})
