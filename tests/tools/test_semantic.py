@@ -26,8 +26,8 @@ AXES = ("mail", "rain", "weather")
 
 
 def axis(text: str) -> list[float]:
-    """A vector that says which of the three words a text begins with."""
-    return [3.0 if text.startswith(word) else 0.1 for word in AXES]
+    """A vector that says which of the three words a query or the name of a tool has."""
+    return [3.0 if word in text.partition(":")[0] else 0.1 for word in AXES]
 
 
 class Model(Embeddings):
@@ -95,6 +95,29 @@ async def test_a_tool_whose_name_was_typed_stays_first_whatever_the_model_says(f
     assert found[0][1] >= EXACT
 
 
+async def test_a_model_whose_vectors_all_lie_close_together_counts_as_much(fuse: Fuse) -> None:
+    def close(texts: Sequence[str]) -> list[list[float]]:
+        return [[*axis(text), 100.0] for text in texts]
+
+    one, other = await fuse(SemanticRanks(Model())), await fuse(SemanticRanks(Model(close)))
+    assert names(one) == names(other)
+    assert [score for _, score in one] == pytest.approx([score for _, score in other], abs=0.01)
+
+
+async def test_a_search_without_a_common_word_goes_by_likeness_alone(fuse: Fuse) -> None:
+    assert names(await fuse(SemanticRanks(Model()), "rain", lexical=[]))[0] == "rain"
+
+
+async def test_a_strong_match_by_words_is_not_pushed_aside(fuse: Fuse) -> None:
+    assert names(await fuse(SemanticRanks(Model()), "rain", lexical=[("mail", 6.0), ("rain", 1.0)]))[0] == "mail"
+
+
+async def test_a_single_tool_is_like_nothing_in_particular(fuse: Fuse) -> None:
+    assert await fuse(SemanticRanks(Model()), "mail", lexical=[("mail", 2.0)], tools={"mail": TOOLS["mail"]}) == [
+        ("mail", 2.0)
+    ]
+
+
 async def test_only_the_tools_that_are_allowed_are_found(fuse: Fuse) -> None:
     assert names(await fuse(SemanticRanks(Model()), "rain", lexical=[("mail", 1.0)], only={"mail"})) == ["mail"]
 
@@ -126,7 +149,7 @@ async def test_only_new_and_changed_definitions_are_embedded(fuse: Fuse) -> None
         "snow": ToolInfo("sky", "snow", "Is it white outside"),
     }
     await fuse(ranks, tools=changed)
-    assert model.documents[1:] == [["rain: Another text", "snow: Is it white outside"]]
+    assert model.documents[1:] == [["sky rain: Another text", "sky snow: Is it white outside"]]
 
 
 async def test_what_is_gone_for_long_is_forgotten(fuse: Fuse) -> None:
