@@ -115,7 +115,7 @@ def bound_tools(
     shown = catalog.visible(activated, **scope, provider_search=search_tool is not None)
     # The reader comes in the middle of a conversation: after the rest, so that what was bound stays a prompt's prefix.
     core = [tool for tool in provider.core_tools if tool not in provider.readers]
-    late = [tool for tool in provider.core_tools if tool in provider.readers]
+    late = [tool for tool in provider.core_tools if tool in provider.readers and catalog.call_style != "execute"]
     return [_as_sent(tool) for tool in distinct([*own, *core, *discovery, *shown, *late])]
 
 

@@ -146,6 +146,7 @@ class Assembly:
             embeddings=options.embeddings,
             server_states=lambda: [s for s in service.status() if narrowing.sees(s.name)],
             wait_loading=wait_loading,
+            readers=self.readers,
         )
 
     @property

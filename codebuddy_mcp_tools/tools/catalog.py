@@ -42,6 +42,7 @@ class ToolCatalog:
         server_states: the servers' status, for what ToolSearch says of servers that are not there.
         wait_loading: waits up to so many seconds for servers that are connecting.
         reserved: names of core tools.
+        readers: tools for saved results, which `execute_tool` reaches as well.
     """
 
     def __init__(
@@ -55,12 +56,14 @@ class ToolCatalog:
         server_states: Callable[[], Sequence[ServerStatus]] | None = None,
         wait_loading: Callable[[float], Awaitable[None]] | None = None,
         reserved: Sequence[str] = (),
+        readers: Sequence[BaseTool] = (),
     ) -> None:
         self.rules = rules or ExposureRules()
         self.call_style = call_style
         self.tool_search = tool_search
         self.server_states = server_states or (lambda: ())
         self.wait_loading = wait_loading
+        self.readers = tuple(readers)
         self._count = counter or estimate_tokens
         self._finder = ToolFinder(embeddings, reserved)
         self._tools: dict[str, MCPTool] = {}

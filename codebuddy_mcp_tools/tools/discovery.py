@@ -155,17 +155,17 @@ def _describe_tool(catalog: ToolCatalog) -> BaseTool:
 
 
 def _execute_tool(catalog: ToolCatalog) -> BaseTool:
-    def target(arguments: Arguments) -> tuple[MCPTool, dict[str, Any]]:
+    def target(arguments: Arguments) -> tuple[BaseTool, dict[str, Any]]:
         name, inner = execute_arguments(arguments)
+        if not name:
+            raise ToolException("Error: say in `name` which tool to call")
         found = catalog.resolve(name)
-        if found.tool is None:
-            line = (
-                catalog.unknown(clean_line(name, 100), found, searchable=True) if name else "say in `name` which tool"
-            )
-            raise ToolException(f"Error: {line}")
+        tool = found.tool or next((reader for reader in catalog.readers if reader.name == name), None)
+        if tool is None:
+            raise ToolException(f"Error: {catalog.unknown(clean_line(name, 100), found, searchable=True)}")
         if inner is None:
-            raise ToolException(f"Error: `arguments` for {found.tool.name} must be an object; nothing was called")
-        return found.tool, {"name": found.tool.name, "args": inner, "id": call_id.get() or "", "type": "tool_call"}
+            raise ToolException(f"Error: `arguments` for {tool.name} must be an object; nothing was called")
+        return tool, {"name": tool.name, "args": inner, "id": call_id.get() or "", "type": "tool_call"}
 
     async def aexecute(arguments: Arguments) -> Any:
         tool, call = target(arguments)

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.tools import tool as make_tool
+from langgraph.checkpoint.memory import InMemorySaver
 
 from codebuddy_mcp_tools import ToolProvider
 from codebuddy_mcp_tools.testing import FaultServer
 from tests.nodes import places
-from tests.nodes.scenarios import GO, TOOLS, answers, call, everywhere, model, own, provider_of, turn, with_state
+from tests.nodes.scenarios import (
+    GO,
+    THREAD,
+    TOOLS,
+    answers,
+    call,
+    everywhere,
+    model,
+    own,
+    provider_of,
+    turn,
+    with_state,
+)
 
 
 @everywhere
@@ -131,6 +144,27 @@ async def test_calls_through_execute_tool_keep_the_order_the_rules_and_the_accou
         assert [c["arguments"]["n"] for c in server.calls()] == [0, 1, 2]
     assert [w["arguments"] for w in state["unverified_writes"]] == ['{"n": 0}', '{"n": 1}', '{"n": 2}']
     assert [t["function"]["name"] for t in chat.bound[0]] == ["ToolSearch", "describe_tool", "execute_tool"]
+
+
+@with_state
+async def test_in_the_execute_style_a_long_result_is_read_on_without_another_tool_being_bound(place, tmp_path):
+    settings = {"callStyle": "execute", "maxOutputTokens": 20, "completion_gate_enabled": False}
+    script = {"tools": TOOLS, "calls": {"read": [{"text": "\n".join(f"line {n}" for n in range(200))}]}}
+    through = [
+        own("execute_tool", "1", name="read", arguments={}),
+        lambda messages: turn(own("execute_tool", "2", name="read_mcp_result", arguments=_rest(messages[-1]))),
+    ]
+    with FaultServer(script) as server:
+        async with provider_of(server, tmp_path, **settings) as provider:
+            chat = model(turn(through[0]), through[1], "done")
+            state = await place(chat, provider, checkpointer=InMemorySaver()).ainvoke(GO, THREAD)
+    assert "line 199" in answers(state)[1].content
+    assert chat.bound[0] == chat.bound[1] == chat.bound[2]
+    assert chat.bound_names() == ["ToolSearch", "describe_tool", "execute_tool"]
+
+
+def _rest(message):
+    return {"path": message.artifact["saved_to"], "offset": 190}
 
 
 @everywhere
