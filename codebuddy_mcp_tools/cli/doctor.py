@@ -71,7 +71,8 @@ def _ask(session: Session) -> tuple[list[ServerStatus], list[Diagnostic], dict[s
         infos = [tool.info for tool in provider.tools_now() if hasattr(tool, "info")]
         core = [tool.name for tool in (*provider.core_tools, *provider.catalog.tools())]
         shadowing = report_shadowing(infos, servers=provider.service.names, core_tools=core)
-        return provider.status(), [*provider.permissions.lint(infos), *shadowing], _cost(provider)
+        exposure = provider.catalog.rules.lint(infos, provider.service.names)
+        return provider.status(), [*provider.permissions.lint(infos), *exposure, *shadowing], _cost(provider)
 
 
 def _cost(provider: ToolProvider) -> dict[str, int]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, cast, get_args
 
 from codebuddy_mcp_tools.errors import ConfigError
-from codebuddy_mcp_tools.types import Exposure, ToolInfo
+from codebuddy_mcp_tools.types import Diagnostic, Exposure, ToolInfo
 
 DEFAULT_CONTEXT_WINDOW = 128_000
 """Tokens, for a model whose profile does not say."""
@@ -148,6 +148,26 @@ class ExposureRules:
         if self.default == "auto":
             return Exposure.DEFERRED if over_budget else Exposure.FULL
         return Exposure(self.default)
+
+    def lint(self, tools: Iterable[ToolInfo], servers: Iterable[str] = ()) -> list[Diagnostic]:
+        """Modifiers that match no tool, a line each.
+
+        Args:
+            tools: the tools to try them on.
+            servers: all configured servers. A pattern for one that has no tools here is not reported.
+        """
+        names = [_names(tool) for tool in tools]
+        having = {all_names[1] for all_names in names}
+        absent = [name for name in map(_folded, servers) if f"mcp__{name}" not in having]
+        waiting = tuple(start for name in absent for start in (f"mcp__{name}", f"mcp_{name}_", f"{name}_"))
+        found: list[Diagnostic] = []
+        for kind, patterns in (("Defer", self.modifiers.defer), ("NoDefer", self.modifiers.no_defer)):
+            for pattern in patterns:
+                matcher = _matcher([pattern])
+                hits = matcher is not None and any(any(map(matcher.fullmatch, spelled)) for spelled in names)
+                if not hits and not _folded(pattern).startswith(waiting):
+                    found.append(Diagnostic("warning", f"{kind}({pattern}) matches no tool"))
+        return found
 
     def _decided(self, tool: ToolInfo, config: ServerSettings | None) -> Exposure | None:
         if self._no_defer or self._defer:

@@ -143,10 +143,21 @@ def test_an_unknown_default_is_an_error_that_quotes_it():
         ExposureRules("lazy")
 
 
+def test_modifiers_that_match_no_tool_are_told_unless_their_server_has_no_tools_yet():
+    rules = ExposureRules("auto", "Defer(mcp__githb__*, mcp__github__*), NoDefer(create_isue, github.create_issue)")
+    told = [str(diagnostic) for diagnostic in rules.lint([GITHUB], ["github"])]
+    assert told == ["Defer(mcp__githb__*) matches no tool", "NoDefer(create_isue) matches no tool"]
+    waiting = ExposureRules("auto", ["Defer(mcp__slow__*)", "Defer(slow.x)", "Defer(mcp__slow)"])
+    assert waiting.lint([GITHUB], ["github", "slow"]) == []
+    assert len(waiting.lint([GITHUB], ["github"])) == 3
+
+
 @given(st.text(max_size=60))
 def test_any_text_either_parses_or_is_a_config_error(text):
     with contextlib.suppress(ConfigError):
-        ExposureRules("auto", text).level(GITHUB, None, over_budget=False)
+        rules = ExposureRules("auto", text)
+        rules.level(GITHUB, None, over_budget=False)
+        rules.lint([GITHUB], ["github", "other"])
 
 
 @given(st.from_regex(r"[a-z_]{1,12}", fullmatch=True), st.from_regex(r"[A-Za-z._-]{1,12}", fullmatch=True))
