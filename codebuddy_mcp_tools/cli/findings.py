@@ -6,6 +6,7 @@ rule is tested on Linux. No secret is in a finding.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from codebuddy_mcp_tools.config.display import is_secret_name
 from codebuddy_mcp_tools.config.models import HttpServer, ServerConfig, SseServer, StdioServer
 from codebuddy_mcp_tools.errors import BlockedURLError, ConfigError
 from codebuddy_mcp_tools.policy import OutboundRules
+from codebuddy_mcp_tools.policy.fingerprint import working_directory
 from codebuddy_mcp_tools.types import Admission, Scope, ServerStatus
 
 _INSTALL = {
@@ -116,8 +118,7 @@ def _command(name: str, config: StdioServer, world: World) -> Iterator[Finding]:
             f"{base} is a script on Windows and may not start by itself",
             f'"command": "cmd", "args": ["/c", "{base}", …]',
         )
-    folder = Path(config.cwd).expanduser() if config.cwd else None
-    if folder is not None and not (world.workspace or Path()).joinpath(folder).is_dir():
+    if config.cwd and not os.path.isdir(working_directory(config.cwd, world.workspace)):
         yield Finding("error", name, f"the working directory {config.cwd} does not exist", "correct cwd")
     if not _is_found(config, world):
         suggestion = _INSTALL.get(base, "install it, correct the name, or give its full path")
@@ -130,9 +131,9 @@ def _base_name(command: str) -> str:
 
 def _is_found(config: StdioServer, world: World) -> bool:
     path = config.env.get("PATH", world.environ.get("PATH"))
-    if "/" in config.command or "\\" in config.command:
-        return (world.workspace or Path()).joinpath(config.command).exists() or bool(world.which(config.command, path))
-    return bool(world.which(config.command, path))
+    is_path = "/" in config.command or "\\" in config.command
+    there = is_path and os.path.exists(os.path.join(world.workspace or "", config.command))
+    return there or bool(world.which(config.command, path))
 
 
 def _url(entry: ServerEntry, config: SseServer | HttpServer, world: World) -> Iterator[Finding]:

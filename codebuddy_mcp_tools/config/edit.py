@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from codebuddy_mcp_tools.config import jsonc
 from codebuddy_mcp_tools.config.document import join_pointer, plain_json
-from codebuddy_mcp_tools.config.files import read_bytes
+from codebuddy_mcp_tools.config.files import home_folder, read_bytes
 from codebuddy_mcp_tools.config.splice import put_text, remove_text
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.types import JSON
@@ -140,7 +140,7 @@ def _canonical(value: JSON) -> str:
 
 def _locked(target: Path, lock_dir: Path | None) -> _ConfigLock:
     """A lock beside nothing of the user's: lock files in a project folder would end up in version control."""
-    folder = lock_dir if lock_dir is not None else Path.home() / ".codebuddy" / "locks"
+    folder = lock_dir if lock_dir is not None else home_folder() / ".codebuddy" / "locks"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = hashlib.sha256(os.fsencode(os.path.normcase(target))).hexdigest()[:32]
     return _ConfigLock(folder / f"{name}.lock", timeout=_LOCK_SECONDS)

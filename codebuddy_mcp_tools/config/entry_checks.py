@@ -7,6 +7,7 @@ the message; what merely looks odd is a warning. No value of an environment vari
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -75,7 +76,7 @@ def _check_command(config: StdioServer, reader: EntryReader, base: Path | None) 
         reader.refuse('"command" is empty', "command")
     if not re.search(r"\s", command) or "${" in command:
         return
-    if Path(base or "", command).exists() or shutil.which(command):
+    if os.path.exists(Path(base or "", command)) or shutil.which(command):
         return  # a real path with spaces
     first, *rest = command.split()
     shown = quoted(" ".join(display_args(command.split())))

@@ -42,7 +42,7 @@ class Places:
     ) -> Places:
         """Places for a workspace; `home` and `environ` replace the process's own (tests, other users)."""
         folder = Path(os.path.abspath(Path(workspace).expanduser())) if workspace is not None else None
-        at = Path(home) if home is not None else Path.home()
+        at = Path(home) if home is not None else home_folder()
         return cls(at, folder, _editor_home(at, os.environ if environ is None else environ, own_home=home is None))
 
     @property
@@ -100,6 +100,14 @@ class Places:
 
 def _same(path: str) -> str:
     return os.path.normcase(os.path.normpath(path))
+
+
+def home_folder() -> Path:
+    """The user's home folder; where the system knows none, a place in which nothing can be read or written."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull)
 
 
 def _editor_home(home: Path, environ: Mapping[str, str], *, own_home: bool) -> Path:

@@ -70,18 +70,18 @@ def executable_of(config: StdioServer, workspace: Path | None, environ: Mapping[
         return None
     base = working_directory(config.cwd, workspace)
     if os.sep in command or (os.altsep and os.altsep in command):
-        found: str | None = str(base / Path(command).expanduser())
+        found: str | None = os.path.join(base, os.path.expanduser(command))
     else:
         own = config.env.get("PATH", "")
         search = own if own and "${" not in own else environ.get("PATH", os.defpath)
         found = shutil.which(command, path=search)
-    return os.path.realpath(found) if found and Path(found).exists() else None
+    return os.path.realpath(found) if found and os.path.exists(found) else None
 
 
 def working_directory(cwd: str | None, workspace: Path | None) -> Path:
     """Where the process would start: `cwd`, relative to the workspace, or the workspace, or the current directory."""
     base = workspace or Path.cwd()
-    return Path(os.path.realpath(base / Path(cwd).expanduser() if cwd else base))
+    return Path(os.path.realpath(os.path.join(base, os.path.expanduser(cwd)) if cwd else base))
 
 
 def _transport(config: ServerConfig) -> Transport:

@@ -7,6 +7,7 @@ names the thing and says what it means.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
@@ -14,6 +15,7 @@ from pathlib import Path, PurePath
 import httpx
 
 from codebuddy_mcp_tools.config import ServerConfig, StdioServer, placeholders
+from codebuddy_mcp_tools.policy.fingerprint import working_directory
 from codebuddy_mcp_tools.policy.text import show
 
 _CODE_VARIABLES = """
@@ -163,8 +165,8 @@ def _program(command: str) -> str:
 def _is_inside(config: StdioServer, workspace: Path) -> bool:
     if "/" not in config.command and "\\" not in config.command:
         return False
-    base = workspace / config.cwd if config.cwd else workspace
-    return (base / config.command).resolve().is_relative_to(workspace.resolve())
+    program = os.path.realpath(working_directory(config.cwd, workspace) / config.command)
+    return Path(program).is_relative_to(os.path.realpath(workspace))
 
 
 def _host(url: str) -> str:

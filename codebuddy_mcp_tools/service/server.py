@@ -6,6 +6,7 @@ Everything that changes is changed on the owner loop; any thread may read.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -89,8 +90,8 @@ def connection_spec(
 def _working_directory(cwd: str | None, workspace: Path | None) -> str | None:
     if cwd is None:
         return str(workspace) if workspace else None
-    path = Path(cwd).expanduser()
-    return str(path if path.is_absolute() or workspace is None else workspace / path)
+    path = os.path.expanduser(cwd)
+    return path if workspace is None else os.path.join(workspace, path)
 
 
 class ConfiguredServer:

@@ -20,6 +20,7 @@ from langchain_core.tools import BaseTool
 
 from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
 from codebuddy_mcp_tools.config import Configuration, ConfigWatcher, Settings, file_problem, load_configuration
+from codebuddy_mcp_tools.config.files import home_folder
 from codebuddy_mcp_tools.errors import UnknownServerError
 from codebuddy_mcp_tools.policy import PermissionPolicy
 from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
@@ -90,7 +91,7 @@ class ToolProvider:
         self._sources = {"servers": servers, "workspace": workspace, "settings": settings}
         configuration = load_configuration(servers, workspace=workspace, settings=settings)
         self._options = ProviderOptions(
-            state_dir=Path(state_dir).expanduser() if state_dir is not None else Path.home() / ".codebuddy",
+            state_dir=Path(state_dir).expanduser() if state_dir is not None else home_folder() / ".codebuddy",
             core_tools=tuple(core_tools),
             approval_handler=approval_handler,
             interceptors=tuple(interceptors),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from codebuddy_mcp_tools import ToolProvider
 from codebuddy_mcp_tools.config import ServerEntry, Settings, parse_server
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.policy.approvals import ServerApprovals, needs_approval, pending_message
+from codebuddy_mcp_tools.testing import FaultServer
 from codebuddy_mcp_tools.types import Admission, Scope, Transport
 
 NODE = {"command": "node", "args": ["a.js"], "env": {"K": "1"}}
@@ -319,6 +322,89 @@ def test_where_nothing_can_be_written_an_answer_counts_for_this_process(tmp_path
     assert any("this process only" in str(diagnostic) for diagnostic in approvals.diagnostics)
     approvals.reset()
     assert again(approvals, NODE) is Admission.PENDING
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"command": "~nobody-of-that-name/x"},
+        {"command": "x", "cwd": "~nobody-of-that-name/x"},
+        {"command": "/" + "x" * 5000},
+        {"command": "x" * 5000, "cwd": "/" + "y" * 5000},
+        {"command": "./loop"},
+        {"command": "x", "env": {"PATH": "/" + "z" * 5000}},
+    ],
+)
+def test_paths_that_no_system_takes_are_asked_about_like_others(
+    approvals: ServerApprovals, workspace: Path, raw: dict[str, Any]
+) -> None:
+    (workspace / "loop").symlink_to("loop")
+    assert again(approvals, raw) is Admission.PENDING
+    assert approvals.request(entry(raw)).text()
+    approvals.record(entry(raw), approved=True)
+    assert again(approvals, raw) is Admission.ADMITTED
+
+
+async def test_without_any_home_folder_everything_works_but_remembering(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    for name in ("HOME", "USERPROFILE", "HOMEPATH", "HOMEDRIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    with FaultServer({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}) as server:
+        (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": server.stdio_config()}}))
+        async with ToolProvider(workspace=tmp_path, approval_handler=lambda request: True) as provider:
+            assert [tool.name for tool in await provider.get_tools_async()] == ["mcp__s__t"]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize("fault", [28, 30, 13])
+def test_a_disk_that_is_full_or_read_only_costs_the_memory_and_not_the_answer(
+    approvals: ServerApprovals, monkeypatch: pytest.MonkeyPatch, fault: int
+) -> None:
+    def failing(*_: Any, **__: Any) -> None:
+        raise OSError(fault, os.strerror(fault))
+
+    approvals.record(entry(name="before"), approved=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.mkstemp", failing)
+        approvals.record(entry(), approved=True)
+        assert again(approvals, NODE) is Admission.ADMITTED
+        with pytest.raises(ConfigError, match=os.strerror(fault)):
+            approvals.reset()
+    assert again(approvals, NODE, name="before") is Admission.ADMITTED, "what was kept is still kept"
+    assert any("this process only" in str(diagnostic) for diagnostic in approvals.diagnostics)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user who may not write everywhere")
+def test_a_folder_that_may_not_be_written_costs_the_memory_only(tmp_path: Path, workspace: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o500)
+    approvals = ServerApprovals(tmp_path / "state", workspace)
+    approvals.record(entry(), approved=True)
+    assert again(approvals, NODE) is Admission.ADMITTED
+
+
+@pytest.mark.parametrize("where", ["mcp-approvals.json", "mcp-approvals.key", "mcp-approvals.json.lock", "."])
+def test_whatever_stands_in_the_place_of_a_file_of_ours_nothing_is_believed_and_nothing_raised(
+    tmp_path: Path, workspace: Path, where: str
+) -> None:
+    state = tmp_path / "state"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("precious")
+    for make in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to(elsewhere), lambda path: path.symlink_to(path)):
+        place = state / where
+        if where != ".":
+            state.mkdir(exist_ok=True)
+        make(place)
+        approvals = ServerApprovals(state, workspace)
+        assert again(approvals, NODE) is Admission.PENDING
+        approvals.record(entry(), approved=True)
+        assert again(approvals, NODE) is Admission.ADMITTED
+        assert elsewhere.read_text() == "precious"
+        shutil.rmtree(state) if state.is_dir() and not state.is_symlink() else state.unlink()
 
 
 _RECORDER = """
