@@ -286,10 +286,9 @@ class ToolCatalog:
         """
         if found.ambiguous:
             return f"{name!r} is the name of several tools; say which: {', '.join(found.near)}"
-        near = (
-            f"; near: {', '.join(found.near)}" if found.near else "; use ToolSearch to find one" if searchable else ""
-        )
-        return f"no tool is named {name!r}{near}"
+        if found.near:
+            return f"no tool is named {name!r}; near: {', '.join(found.near)}"
+        return f"no tool is named {name!r}{'; use ToolSearch to find one' if searchable else ''}"
 
     def target(self, tool_call: Mapping[str, Any]) -> tuple[MCPTool, dict[str, Any]] | None:
         """The tool and arguments that an `execute_tool` call is about; `None` for other calls and unknown names."""

@@ -13,7 +13,7 @@ from typing import Any
 MAX_RESULTS = 50
 DEFAULT_RESULTS = 5
 _NAMES = ("name", "tool", "tool_name")
-_ARGUMENTS = ("arguments", "args", "input", "parameters", "params")
+_OTHER_ARGUMENTS = ("args", "input", "parameters", "params")
 
 
 def search_arguments(given: Mapping[str, Any]) -> tuple[str, int]:
@@ -36,14 +36,13 @@ def execute_arguments(given: Mapping[str, Any]) -> tuple[str, dict[str, Any] | N
     Arguments that stand beside the name, instead of in an object of their own, are taken as they stand.
     """
     named = next((key for key in _NAMES if isinstance(given.get(key), str)), "")
+    name = str(given.get(named, ""))
     rest = {key: value for key, value in given.items() if key != named}
     if "arguments" in rest:
-        return str(given.get(named, "")), _object(rest["arguments"])
-    for key in _ARGUMENTS:
-        found = _object(rest.get(key)) if len(rest) == 1 else None
-        if key in rest and found is not None:
-            return str(given.get(named, "")), found
-    return str(given.get(named, "")), rest
+        return name, _object(rest["arguments"])
+    alone = next(iter(rest)) if len(rest) == 1 else ""
+    inner = _object(rest[alone]) if alone in _OTHER_ARGUMENTS else None
+    return name, rest if inner is None else inner
 
 
 def _object(value: Any) -> dict[str, Any] | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_ANSWER_CHARS = 40_000
 """Of whole definitions in one answer, about 10,000 tokens; the first is always whole."""
 _MAX_LINES = 10
-_MIN_PART = 4
+_SHORT_NAME = 4
 
 
 def search_answer(catalog: ToolCatalog, query: str, hits: Sequence[SearchHit]) -> str:
@@ -104,7 +104,7 @@ def _absent(
 
 def _speaks_of(query: str, server: str) -> bool:
     name = squashed(server)
-    if len(name) >= _MIN_PART and name in squashed(query):
+    if len(name) >= _SHORT_NAME and name in squashed(query):
         return True
     return not set(terms(server)).isdisjoint(terms(query))
 

@@ -34,7 +34,8 @@ _ANSWERS: dict[str, dict[str, Any]] = {
 def model_api(*said: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The address of a provider of models, and the bodies of the requests that have reached it.
 
-    Args: said: for each request, what stands in place of the fields of the usual answer.
+    Args:
+        said: for each request, what stands in place of the fields of the usual answer.
     """
     bodies: list[dict[str, Any]] = []
 
