@@ -57,7 +57,7 @@ def with_embeddings(path: str) -> Callable[[Sequence[Record]], Ranker]:
         def __init__(self, records: Sequence[Record]) -> None:
             super().__init__(records)
             self.infos = {record["id"]: tool_info(record) for record in records}
-            self.semantic = SemanticRanks(embeddings)
+            self.semantic = SemanticRanks(embeddings, timeout=3600.0)  # embed all, however long it takes
 
         def rank(self, query: str, k: int) -> Sequence[str]:
             lexical = [(hit.key, hit.score) for hit in self.index.search(query, 60)]
