@@ -7,6 +7,7 @@ mode nothing in them depends on which servers or tools there are.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -74,11 +75,15 @@ def _make(name: str, description: str, properties: dict[str, Any], required: lis
 def _tool_search(catalog: ToolCatalog, about: str, listing: str) -> BaseTool:
     async def asearch(arguments: Arguments) -> Any:
         query, limit = search_arguments(arguments)
-        if read_query(query).is_empty:
+        wanted = read_query(query)
+        if wanted.is_empty:
             return _without_query(catalog)
-        if not is_answered(catalog, query):
+        # In threads: what comes near fifty misspelt names among thousands takes a while.
+        if not await asyncio.to_thread(is_answered, catalog, query):
             await _wait(catalog)
-        return _answer(catalog, query, await catalog.asearch(query, limit))
+        if wanted.names is not None:
+            return await asyncio.to_thread(search, arguments)
+        return await asyncio.to_thread(_answer, catalog, query, await catalog.asearch(query, limit))
 
     def search(arguments: Arguments) -> Any:
         query, limit = search_arguments(arguments)
