@@ -20,7 +20,9 @@ from codebuddy_mcp_tools.policy.skeleton import loose
 from codebuddy_mcp_tools.policy.text import show
 
 _SIDECAR_PREFIX = re.compile(r"mcp[_-](?![_-])", re.IGNORECASE)
-_RULE_PREFIX = re.compile(r"mcp__", re.IGNORECASE)
+_RULE_PREFIX = re.compile(r"mcp[_.-]{2}", re.IGNORECASE)  # punctuation does not matter
+_WHOLE_SERVER = re.compile(r"\s*__\s*\*$")
+_SPACED = re.compile(r"\s*__\s*")
 _FOREIGN = "is no rule for MCP tools: these start with mcp__"
 _HASHED = re.compile(r"_[0-9a-f]{8,56}$")
 
@@ -62,8 +64,8 @@ _HIT = Match(hit=True)
 
 def parse_rule(text: str, origin: str) -> Rule:
     """Reads one rule; never fails: a rule that cannot match says why in `problem`."""
-    stripped = text.strip()
-    if _RULE_PREFIX.match(stripped):
+    stripped = text.strip().strip("\ufeff\u200b")
+    if _RULE_PREFIX.match(unicodedata.normalize("NFKC", stripped[: len(PREFIX)])):
         return _parse_prefixed(text, stripped[len(PREFIX) :], origin)
     if stripped == "*" or (_SIDECAR_PREFIX.match(stripped) and "*" in stripped):
         problem = "does nothing for MCP tools: a rule for all of them is mcp__*, in deny or ask"
@@ -80,15 +82,15 @@ def parse_rule(text: str, origin: str) -> Rule:
 
 
 def _parse_prefixed(text: str, body: str, origin: str) -> Rule:
-    if body == "*":
+    if body.strip() == "*":
         return Rule(text, origin, everything=True)
-    server_only = body.endswith("__*")
-    body = body.removesuffix("__*")
+    whole_server = _WHOLE_SERVER.search(body)
+    body = body[: whole_server.start()] if whole_server else body
     if "*" in body:
         return Rule(text, origin, problem="matches nothing: * can only stand for the whole last part (mcp__server__*)")
     if not body.strip("_"):
         return Rule(text, origin, problem="matches nothing: it names no server")
-    return Rule(text, origin, body=body, server_only=server_only)
+    return Rule(text, origin, body=body, server_only=whole_server is not None)
 
 
 class Inventory:
@@ -127,11 +129,12 @@ class Inventory:
             return Match(hit=body == tool and self._unique_bare(tool, pair))
         if rule.tool_only:
             return Match(hit=body in _joined(*pair, "_") or body in _joined(*pair, "__"))
-        if body == loose(pair[0]):
+        readings = {body, loose(_SPACED.sub("__", rule.body))}
+        if not readings.isdisjoint({loose(pair[0]), f"{loose(pair[0])}__"}):
             return _HIT
         if rule.server_only:
             return _MISS
-        return Match(hit=body in _joined(*pair, "__") or _is_visible_name(normal(rule.body), pair))
+        return Match(hit=not readings.isdisjoint(_joined(*pair, "__")) or _is_visible_name(normal(rule.body), pair))
 
     def grants(self, rule: Rule, pair: Pair) -> Match:
         """Allow: exactly one thing the rule can mean, and this tool is it or belongs to it."""
@@ -142,7 +145,8 @@ class Inventory:
         as_server = not rule.tool_only and body == server
         as_tool = not rule.server_only and (_key(rule, body) in _strict_names(*pair) or _is_hashed_name(body, pair))
         if not as_server and not as_tool:
-            return _MISS
+            is_prefix = not rule.tool_only and body.removesuffix("__") == server
+            return Match(hit=False, why=f"write mcp__{body}* for all of its tools") if is_prefix else _MISS
         return self._unambiguous(rule, body, pair, as_server=as_server)
 
     def _unambiguous(self, rule: Rule, body: str, pair: Pair, *, as_server: bool) -> Match:

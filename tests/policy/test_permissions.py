@@ -45,6 +45,11 @@ def effect(
         ("mcp__a__b__c", "a", "b__c"),
         ("mcp__a__b__c", "a__b", "c"),
         ("mcp__s__b_c", "s", "b.c"),
+        ("mcp__tts __ *", "tts", "say"),
+        ("mcp--tts--say", "tts", "say"),
+        ("mCp..tts", "tts", "say"),
+        ("\ufeffmcp__tts", "tts", "say"),
+        ("ｍｃｐ＿＿ｔｔｓ", "tts", "say"),
     ],
 )
 def test_rules_allow_what_they_name(rule: str, server: str, name: str) -> None:
@@ -77,12 +82,36 @@ def test_rules_allow_what_they_name(rule: str, server: str, name: str) -> None:
         ("Bash(git:*)", "github", "x"),
         ("", "github", "x"),
         ("mcp__github(x)", "github", "x"),
+        ("mcp__github__x(y)", "github", "x"),
+        ("mcp__*__*", "github", "x"),
+        ("mcp__?ithub", "github", "x"),
+        ("mcp__[g]ithub", "github", "x"),
+        ("mcp__github|mcp__x", "github", "x"),
+        ("mcp__github,mcp__x", "github", "x"),
+        ("!mcp__gitlab", "github", "x"),
+        ("/mcp__github.*/", "github", "x"),
+        ("mcp____x", "github", "x"),
+        ("mcp___github", "github", "x"),
+        ("mcp_*", "github", "x"),
+        ("mcp_github_*", "github", "x"),
+        ("github.*", "github", "x"),
+        ("github/x", "github", "x"),
     ],
 )
 def test_rules_do_not_reach_further_than_they_name(rule: str, server: str, name: str) -> None:
     assert effect(server, name, allow=[rule], ask=[], deny=[]) == "ask"
     assert effect(server, name, ask=[rule], mode="autonomous") == "allow"
     assert effect(server, name, deny=[rule], mode="autonomous") == "allow"
+
+
+def test_a_rule_that_ends_with_the_divider_forbids_the_server_and_allows_nothing() -> None:
+    assert effect("github", "x", deny=["mcp__github__"], mode="autonomous") == "deny"
+    assert effect("github", "x", ask=["mcp__github __ "], mode="autonomous") == "ask"
+    assert effect("github", "x", deny=[" mcp__github __ x "], mode="autonomous") == "deny"
+    assert effect("github_", "x", deny=["mcp__github__"], mode="autonomous") == "allow"
+    assert effect("github", "x", allow=["mcp__github__"]) == "ask"
+    [finding] = PermissionPolicy(["mcp__github__"]).lint([tool("github", "x")])
+    assert "write mcp__github__*" in finding.message
 
 
 def test_every_tool_at_once_works_in_deny_and_ask_and_does_nothing_in_allow() -> None:
