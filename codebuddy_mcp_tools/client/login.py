@@ -276,11 +276,12 @@ def authorization_url(url: str, scope: str | None = None) -> str:
     """
     try:
         parsed = httpx.URL(url)
+        host = parsed.host  # decodes an international name, which may be none
     except (httpx.InvalidURL, ValueError):
         raise OAuthFlowError("the server names an authorization address that is no URL") from None
-    local = parsed.scheme == "http" and parsed.host in _LOCAL_HOSTS
-    if not (parsed.scheme == "https" or local) or not parsed.host or parsed.userinfo:
-        shown = clean_line(f"{parsed.scheme}://{parsed.host}", 80)
+    local = parsed.scheme == "http" and host in _LOCAL_HOSTS
+    if not (parsed.scheme == "https" or local) or not host or parsed.userinfo:
+        shown = clean_line(f"{parsed.scheme}://{host}", 80)
         raise OAuthFlowError(f"the server wants the browser sent to {shown}, which is refused: only https is opened")
     text = str(parsed.copy_set_param("scope", scope) if scope else parsed)
     if len(text) > _LONGEST_URL or not text.isascii() or not text.isprintable() or " " in text:

@@ -110,7 +110,7 @@ class Origin:
 
 def same_origin(one: httpx.URL, other: httpx.URL) -> bool:
     """Whether scheme, host and port are the same and the second brings no user-info of its own."""
-    return (one.scheme, one.host, _port(one)) == (other.scheme, other.host, _port(other)) and not other.userinfo
+    return (one.scheme, one.raw_host, _port(one)) == (other.scheme, other.raw_host, _port(other)) and not other.userinfo
 
 
 def _port(url: httpx.URL) -> int | None:

@@ -190,17 +190,18 @@ def _parse(text: str) -> httpx.URL:
         raise _blocked(text, "it holds a space, a backslash or a control character")
     try:
         parsed = httpx.URL(text)
-    except (httpx.InvalidURL, TypeError, ValueError, UnicodeError):
+        host = parsed.host  # decodes an international name, which may be none
+    except (httpx.InvalidURL, TypeError, ValueError):
         raise _blocked(text, "it is not a URL") from None
     if parsed.scheme not in _DEFAULT_PORTS:
         raise _blocked(text, "only http and https are dialled")
     if parsed.userinfo or "@" in re.split(r"[/?#]", text.partition("://")[2], maxsplit=1)[0]:
         raise _blocked(text, "it holds a user name or password; put them into a header")
-    if not parsed.host.rstrip("."):
+    if not host.rstrip("."):
         raise _blocked(text, "it names no host")
     if parsed.port is not None and not 0 < parsed.port < 65536:
         raise _blocked(text, "its port does not exist")
-    if "%" in parsed.host:
+    if "%" in host:
         raise _blocked(text, "its host holds a zone id or an escape")
     return parsed
 

@@ -73,7 +73,23 @@ async def test_a_redirect_loop_ends() -> None:
     assert len(site.requests) == 6
 
 
-@pytest.mark.parametrize("location", ["http://[", "file:///etc/passwd", "//evil.test/mcp", "javascript:alert(1)"])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://[",
+        "file:///etc/passwd",
+        "//evil.test/mcp",
+        "javascript:alert(1)",
+        "http://127.0.0.1./mcp",
+        "http://127.0.0.1:1/mcp",
+        "http://2130706433/mcp",
+        "http://[::ffff:127.0.0.1]/mcp",
+        "//user:pass@127.0.0.1/mcp",
+        "https://127.0.0.1/mcp",
+        "http://169.254.169.254/latest/meta-data",
+        "http://evil.test#@127.0.0.1/",
+    ],
+)
 async def test_a_location_that_leads_elsewhere_is_refused(location: str) -> None:
     async with redirecting(307, location) as site:
         sink = await outcome(site)

@@ -56,7 +56,11 @@ METADATA = [
     "http://metadata.goog/",
     "http://instance-data/", "http://metadata.tencentyun.com/", "http://[2001:0:a9fe:a9fe::]/",
     "http://[2606:4700::5efe:a9fe:a9fe]/", "http://[2606:4700::200:5efe:a9fe:a9fe]/",
-    "http://metadata。google。internal/",
+    "http://metadata。google。internal/", "HTTP://169.254.169.254/", "http://169.254.169.254:80/",
+    "http://①⑥⑨.②⑤④.①⑥⑨.②⑤④/", "http://169｡254｡169｡254/", "http://１６９.254.169.254/", "http://ｍetadata.google.internal/",
+    "http://169.254.169.254#@example.com/", "http://169.254.169.254?@example.com/", "http://2852039166./",
+    "http://[0000:0000:0000:0000:0000:ffff:a9fe:a9fe]/", "http://[FD00:EC2:0:0:0:0:0:254]/", "http://0xA9.0xFE.43518/",
+    "http://00000251.0376.0251.0376/", "http://[2002:a9fe:a9fe::1]/", "http://[::FFFF:169.254.169.254]/",
 ]  # fmt: skip
 
 LOOPBACK = [
@@ -69,6 +73,8 @@ LOOPBACK = [
     "http://[::ffff:7f00:1]/", "http://localhost/", "http://LOCALHOST/", "http://localhost./",
     "http://app.localhost/",
     "http://localhost:3001/mcp", "http://127。0。0。1/", "http://127．0．0．1/",
+    "http://localhost。/", "http://127.0.0.1\u3002/", "http://[::1]:6379/", "http://[::ffff:7f00:0001]/", "http://127.0.0.1:080/",
+    "http://[0:0:0:0:0:ffff:127.0.0.1]/",
 ]  # fmt: skip
 
 PRIVATE = [
@@ -111,7 +117,13 @@ MALFORMED = [
     "http://1.2.3.4.5/", "http://256.1.1.1/",
     "http://999.999.999.999/", "http://1.2.3.256/", "http://0x100000000/", "http://4294967296/", "http://09.0.0.1/",
     "http://exam\u00a0ple.com/", "http://./", "http://../", "http://example%2ecom/",
-    "http://127.0.0.1%00.example.com/", "http://a.b.1.2.3.4/",
+    "http://127.0.0.1%00.example.com/", "http://a.b.1.2.3.4/", "http://xn--localhost-/", "http://xn--a-/",
+    "http:169.254.169.254/", "http:/169.254.169.254/", "http:///169.254.169.254/", "http://169.254.169.254%2f/",
+    "http://1.1.1.1 &@2.2.2.2# @3.3.3.3/", "http://127.1.1.1:80\\@127.2.2.2:80/", "http://loc%61lhost/",
+    "http://localhost%00/", "http://%31%32%37.0.0.1/", "http://[::1%25]/", "http://[[::1]]/", "http://[v7.::1]/",
+    "http://[2001:4860:4860::8888%eth0]/", "http://127.0.0.1:0/", "http://127.0.0.1:-1/", "http://example.com:80:80/",
+    "http://example.com.\u2028/", "http://\u202eexample.com/", "http+unix://%2Frun%2Fx.sock/",
+    "http://ⓛocalhost/", "http://loca\u00adlhost/", "http://①②⑦.0.0.1/", "http://𝟏𝟐𝟕.𝟎.𝟎.𝟏/",
 ]  # fmt: skip
 
 
