@@ -57,9 +57,10 @@ def approve(
         for entry in entries:
             say(session.approvals.request(entry).text())
         raise fail("there is no terminal to ask; look at the above and repeat with --yes", ExitCode.NEEDS_ANSWER)
-    for entry in entries:
-        _answer(session, entry, yes=yes, deny=deny)
+    kept = [_answer(session, entry, yes=yes, deny=deny) for entry in entries]
     report(session.approvals.diagnostics)
+    if not all(kept):
+        raise fail("the answer could not be kept, so it does not count after this command")
 
 
 def _asked(session: Session, names: Iterable[str]) -> list[ServerEntry]:
@@ -84,10 +85,11 @@ def _asked(session: Session, names: Iterable[str]) -> list[ServerEntry]:
     return entries
 
 
-def _answer(session: Session, entry: ServerEntry, *, yes: bool, deny: bool) -> None:
+def _answer(session: Session, entry: ServerEntry, *, yes: bool, deny: bool) -> bool:
+    """Shows, asks and records; whether the answer was kept."""
     say(session.approvals.request(entry).text())
     approved = not deny and (yes or typer.confirm("Approve?", default=False))
-    session.approvals.record(entry, approved)
+    kept = session.approvals.record(entry, approved)
     fingerprint = session.approvals.fingerprint(entry)
     _audit(session).write(
         "approval", server=entry.name, approved=approved, fingerprint=fingerprint, scope=entry.scope.value
@@ -98,6 +100,7 @@ def _answer(session: Session, entry: ServerEntry, *, yes: bool, deny: bool) -> N
         remark(f'note: "{entry.name}" does not start all the same: {_why(session, entry, state)}')
     elif approved and (winner := _winner(session, entry)) is not entry:
         remark(f'note: the {winner.scope.value} scope has a "{entry.name}" as well; that one counts, and this does not')
+    return kept
 
 
 def _audit(session: Session) -> AuditLog:

@@ -113,10 +113,12 @@ class ServerApprovals:
             return ApprovalRequest(command=config.command, args=config.args, cwd=cwd, **shared)
         return ApprovalRequest(url=display_raw_url(config.url), header_names=tuple(config.headers), **shared)
 
-    def record(self, entry: ServerEntry, approved: bool) -> None:
+    def record(self, entry: ServerEntry, approved: bool) -> bool:
         """Keeps an answer; it replaces the one before for this server and scope.
 
-        When the store cannot be written the answer counts for this process, and `diagnostics` says so.
+        Returns:
+            Whether it was kept. When the store cannot be written the answer counts for this process, and `diagnostics`
+            says so.
         """
         answer = {
             "fingerprint": self.fingerprint(entry),
@@ -134,6 +136,8 @@ class ServerApprovals:
         except ConfigError as error:
             self._unsaved[key] = answer
             self._report("write", f"{error}; the answer about {entry.name!r} counts for this process only")
+            return False
+        return True
 
     def reset(self, server: str | None = None) -> None:
         """Forgets the answers about one server, or all of this workspace: they are asked again.

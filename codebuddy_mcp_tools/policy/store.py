@@ -69,8 +69,17 @@ class PrivateStore:
             raise ConfigError(f"{self.path} cannot be written: {error.strerror or error}", path=self.path) from None
 
     def remove(self) -> None:
-        """Deletes the file, when there is one."""
-        self.path.unlink(missing_ok=True)
+        """Deletes the file, when there is one.
+
+        Raises:
+            ConfigError: it cannot be deleted.
+        """
+        try:
+            self.path.unlink(missing_ok=True)
+        except NotADirectoryError:
+            return
+        except OSError as error:
+            raise ConfigError(f"{self.path} cannot be deleted: {error.strerror or error}", path=self.path) from None
 
 
 class Distrust:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -137,3 +139,78 @@ def test_an_approved_server_that_another_scope_hides_is_told(project):
     project.write("~/.codebuddy.json", {"projects": {str(project.workspace): {"mcpServers": {"a": {"command": "x"}}}}})
     assert 'the local scope has a "a" as well' in project.run("approve", "a", "--yes").stderr
     assert "as well" not in project.run("approve", "b", "--yes").stderr
+
+
+def test_an_answer_that_cannot_be_kept_is_an_error_of_one_line(project):
+    project.write("~/.codebuddy", "no folder")
+    for command in (["approve", "a", "--yes"], ["approve", "a", "--deny"]):
+        result = project.run(*command, code=1)
+        assert "could not be kept" in result.stderr
+        assert "Traceback" not in result.output
+        assert all(line.startswith(("warning: ", "error: ")) for line in result.stderr.splitlines())
+    assert admissions(project)["a"] == "pending"
+    project.run("reset-approvals", code=0)
+
+
+def test_a_store_that_somebody_else_could_have_written_is_told_and_can_be_written_anew(project):
+    project.run("approve", "--yes")
+    project.path("~/.codebuddy/mcp-approvals.json").chmod(0o666)
+    assert "can be written by others" in project.run("list").stderr
+    assert admissions(project) == {"a": "pending", "b": "pending"}
+    assert "can be written by others" in project.run("doctor", code=None).stdout
+    project.run("approve", "a", "--yes")
+    assert admissions(project) == {"a": "admitted", "b": "pending"}
+    assert "can be written" not in project.run("list").stderr
+
+
+_APPROVER = """
+import sys
+from codebuddy_mcp_tools.cli.app import run
+sys.stdin.readline()
+sys.argv = ["codebuddy-mcp", *sys.argv[1:]]
+run()
+"""
+
+
+def test_commands_that_run_at_the_same_time_lose_no_answer(project):
+    servers = {f"s{number}": {"command": "x"} for number in range(4)}
+    project.write(".mcp.json", {"mcpServers": servers})
+    arguments = [["approve", name, "--yes"] for name in servers]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _APPROVER, *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            cwd=project.workspace,
+            text=True,
+        )
+        for args in arguments
+    ]
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.close()
+    assert [process.wait(60) for process in processes] == [0] * len(processes)
+    assert set(admissions(project).values()) == {"admitted"}
+    project.run("reset-approvals")
+    assert set(admissions(project).values()) == {"pending"}
+
+
+def test_doctor_tells_a_damaged_pin_store_shadowing_and_rules_that_do_nothing(cli):
+    tools = [TOOL, {"name": "describe_tool", "inputSchema": {"type": "object"}}]
+    with FaultServer({"tools": tools}) as server, FaultServer({"tools": [TOOL | {"name": "T"}]}) as other:
+        cli.write("~/.codebuddy/.mcp.json", {"mcpServers": {"s": server.stdio_config(), "S_": other.stdio_config()}})
+        cli.write("~/.codebuddy/settings.json", {"permissions": {"deny": ["mcp__s__wipe", "mcp__s*"]}})
+        cli.run("tools")
+        for pins in cli.path("~/.codebuddy/mcp-pins").glob("*.json"):
+            pins.write_text("{")
+        told = cli.run("doctor", code=None).stdout
+        for part in (
+            "is damaged",
+            "has the name of the core tool describe_tool",
+            "look the same and are spelled differently",
+            "permissions.deny: mcp__s__wipe matches no tool",
+            "permissions.deny: mcp__s* matches nothing",
+        ):
+            assert part in told, part
+        findings = cli.json("doctor", code=None)["findings"]
+        assert all(set(finding) == {"severity", "subject", "message", "suggestion"} for finding in findings)

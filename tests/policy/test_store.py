@@ -114,6 +114,13 @@ def test_a_secret_file_must_not_be_readable_for_others(tmp_path: Path) -> None:
     assert isinstance(read_private(tmp_path / "key", secret=True), Distrust)
 
 
+def test_what_cannot_be_deleted_is_an_error_that_says_so(store: PrivateStore) -> None:
+    store.path.mkdir(parents=True)
+    with pytest.raises(ConfigError, match="cannot be deleted"):
+        store.remove()
+    PrivateStore(Path(__file__) / "below" / "x.json").remove()
+
+
 def test_the_file_is_readable_json(store: PrivateStore) -> None:
     store.change(lambda data: data.update(a=[1]))
     assert json.loads(store.path.read_text("ascii")) == {"a": [1]}
