@@ -165,8 +165,11 @@ class SecondPass:
         self._wishes = [(words, sum(query.worth[word] for word in words) or 1.0) for words in wishes]
 
     def score(self, doc: Document, bm25: float) -> float:
-        """The final score of one tool; `bm25` is its share of the best score of the first pass."""
-        return float(sum(map(mul, _WEIGHTS, self.features(doc, bm25))))
+        """The final score of one tool; `bm25` is its share of the best score of the first pass.
+
+        Rounded, because sums over sets come out differently in the last digits from one process to the next.
+        """
+        return round(sum(map(mul, _WEIGHTS, self.features(doc, bm25))), 9)
 
     def features(self, doc: Document, bm25: float) -> tuple[float, ...]:
         """The answers to all questions, in the order of `WEIGHTS`."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import string
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -206,6 +209,27 @@ def test_as_many_are_found_as_are_asked_for() -> None:
     twins = [tool(f"s{n:03}", "create_issue", "Create an issue") for n in range(120)]
     for wanted in (1, 5, 50, 100):
         assert len(index_of(twins).search("new issue", wanted)) == wanted
+
+
+def test_the_order_is_the_same_in_every_process() -> None:
+    program = (
+        "from tests.tools.haystack import TOOLS, index_of\n"
+        "index = index_of(TOOLS)\n"
+        "long = 'the complete text of one or more issues or files of a place, a team, or a channel '\n"
+        "for query in (long, long + 'or pods in a repository for people in a new city', 'file'):\n"
+        "    print(index.search(query, 20))"
+    )
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "0123"
+    }
+    assert len(answers) == 1
 
 
 # -- changing --------------------------------------------------------------------------------------------------------
