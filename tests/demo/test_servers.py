@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -24,8 +24,9 @@ async def session(name: str, *arguments: str) -> AsyncIterator[ClientSession]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> TaskStore:
-    return TaskStore(str(tmp_path / "tasks.db"))
+def store(tmp_path: Path) -> Iterator[TaskStore]:
+    with closing(TaskStore(str(tmp_path / "tasks.db"))) as store:
+        yield store
 
 
 @pytest.fixture

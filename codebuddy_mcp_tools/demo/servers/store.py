@@ -48,6 +48,10 @@ class TaskStore:
         self._connection.row_factory = sqlite3.Row
         self._connection.execute(SCHEMA)
 
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
     def fill(self) -> None:
         """Put three sample tasks into an empty list."""
         with self._transaction() as run:
