@@ -167,3 +167,15 @@ def test_a_login_without_a_folder_lives_in_memory() -> None:
     assert store.read() == ("issuer", {"tokens": {}})
     assert store.remove()
     assert not store.remove()
+
+
+def test_the_tokens_of_one_issuer_are_not_offered_to_another(tmp_path: Path) -> None:
+    store = TokenStore(tmp_path, "a", "https://h/mcp")
+    store.change("https://one.test", lambda record: record.update(tokens={"access_token": "ONE"}))
+    store.change("https://two.test", lambda record: record.update(client={"client_id": "c"}))
+    assert store.read() == ("https://two.test", {"client": {"client_id": "c"}})
+    store.change("https://one.test", lambda record: None)
+    assert store.read() == ("https://one.test", {"tokens": {"access_token": "ONE"}})
+    assert TokenStore(tmp_path, "a", "https://other/mcp").read() == ("", {})
+    assert store.path is not None
+    assert store.path.stat().st_mode & 0o777 == 0o600
