@@ -20,7 +20,6 @@ from langchain_core.tools import BaseTool
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.nodes.approval import asks_by_interrupt
 from codebuddy_mcp_tools.nodes.state import value_of
-from codebuddy_mcp_tools.tools.forms import MARK
 from codebuddy_mcp_tools.types import Exposure
 
 if TYPE_CHECKING:
@@ -116,15 +115,7 @@ def bound_tools(
     # The reader comes in the middle of a conversation: after the rest, so that what was bound stays a prompt's prefix.
     core = [tool for tool in provider.core_tools if tool not in provider.readers]
     late = [tool for tool in provider.core_tools if tool in provider.readers and catalog.call_style != "execute"]
-    return [_as_sent(tool) for tool in distinct([*own, *core, *discovery, *shown, *late])]
-
-
-def _as_sent(tool: Any) -> Any:
-    """The tool without a mark that says nothing: chat models send it on, and not every endpoint knows the field."""
-    extras = getattr(tool, "extras", None) or {}
-    if extras.get(MARK) is not False or not isinstance(tool, BaseTool):
-        return tool
-    return tool.model_copy(update={"extras": {key: value for key, value in extras.items() if key != MARK}})
+    return distinct([*own, *core, *discovery, *shown, *late])
 
 
 def make_model_node(

@@ -18,7 +18,7 @@ from codebuddy_mcp_tools.tools.costs import CatalogCost, ToolCost
 from codebuddy_mcp_tools.tools.definitions import TokenCounter, bound_text, definition, estimate_tokens
 from codebuddy_mcp_tools.tools.discovery_input import execute_arguments
 from codebuddy_mcp_tools.tools.finding import Resolution, SearchHit, ToolFinder
-from codebuddy_mcp_tools.tools.forms import MARK, ToolForms
+from codebuddy_mcp_tools.tools.forms import ToolForms, mark
 from codebuddy_mcp_tools.tools.tool import MCPTool
 from codebuddy_mcp_tools.types import Exposure, ServerStatus
 
@@ -95,7 +95,7 @@ class ToolCatalog:
         by_budget = self.levels() if self.tool_search == "provider" else None
         for name, tool in self._tools.items():
             level = by_budget[name] if by_budget else self.rules.level(tool.info, tool.server_config, over_budget=False)
-            tool.extras = {**(tool.extras or {}), MARK: level is Exposure.DEFERRED}
+            mark(tool, deferred=level is Exposure.DEFERRED)
 
     def follow(self, rules: ExposureRules) -> None:
         """Take over other rules of exposure."""

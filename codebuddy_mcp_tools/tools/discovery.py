@@ -26,6 +26,7 @@ from codebuddy_mcp_tools.tools.discovery_input import (
     search_arguments,
 )
 from codebuddy_mcp_tools.tools.finding import read_query
+from codebuddy_mcp_tools.tools.forms import mark
 from codebuddy_mcp_tools.tools.search_answer import absent_servers, is_answered, is_coming, search_answer
 
 if TYPE_CHECKING:
@@ -63,10 +64,12 @@ class _Discovery(KnowsItsCall, StructuredTool):
 
 def _make(name: str, description: str, properties: dict[str, Any], required: list[str], **functions: Any) -> BaseTool:
     schema = {"type": "object", "properties": properties, "required": required}
-    return _Discovery(
+    tool = _Discovery(
         name=name, description=description, args_schema=schema, metadata=_METADATA.copy(),
-        extras={"defer_loading": False}, handle_tool_error=True, **functions,
+        handle_tool_error=True, **functions,
     )  # fmt: skip
+    mark(tool, deferred=False)
+    return tool
 
 
 # -- ToolSearch --------------------------------------------------------------------------------------------------

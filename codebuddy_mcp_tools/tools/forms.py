@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from langchain_core.tools import BaseTool
 
 from codebuddy_mcp_tools.tools.definitions import stub
 from codebuddy_mcp_tools.tools.tool import MCPTool
 
 MARK = "defer_loading"
 """Key in a tool's `extras` that chat models hand on to their provider."""
+
+
+class Extras(dict[str, Any]):
+    """The `extras` of a tool that is not deferred: `extras["defer_loading"]` is `False`, without being there.
+
+    Chat models send what is there on to their endpoint (langchain-openai for every tool of Chat Completions), and an
+    endpoint that does not know the field refuses the whole request.
+    """
+
+    def __missing__(self, key: str) -> bool:
+        if key == MARK:
+            return False
+        raise KeyError(key)
+
+
+def mark(tool: BaseTool, *, deferred: bool) -> None:
+    """Say in a tool's `extras` whether it is deferred."""
+    tool.extras = _extras(tool, deferred=deferred)
+
+
+def _extras(tool: BaseTool, *, deferred: bool) -> dict[str, Any]:
+    rest: Mapping[str, Any] = {key: value for key, value in (tool.extras or {}).items() if key != MARK}
+    return {**rest, MARK: True} if deferred else Extras(rest)
 
 
 class ToolForms:
@@ -50,4 +76,4 @@ def is_marked(tool: MCPTool) -> bool:
 
 def marked(tool: MCPTool, *, deferred: bool) -> MCPTool:
     """A twin of the tool with this mark."""
-    return tool.model_copy(update={"extras": {**(tool.extras or {}), MARK: deferred}})
+    return tool.model_copy(update={"extras": _extras(tool, deferred=deferred)})

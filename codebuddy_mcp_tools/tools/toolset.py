@@ -108,7 +108,6 @@ class Toolset:
             description=describe(info, schema.notes),
             args_schema=dict(schema.bound),
             metadata=_metadata(info, server),
-            extras={"defer_loading": False},
         )
         return info, name, tool
 

@@ -96,6 +96,17 @@ async def test_what_is_not_deferred_is_sent_without_a_mark_and_without_a_search(
         assert not any("defer_loading" in tool for tool in body["tools"])
 
 
+@pytest.mark.parametrize("chat", [ChatAnthropic(model_name="m", api_key="k"), ChatOpenAI(model="m", api_key="k")])
+async def test_tools_that_somebody_binds_carry_the_mark_where_they_are_deferred_and_only_there(chat, tmp_path):
+    with FaultServer({"tools": TOOLS}) as server:
+        defer = ["Defer(mcp__s__write)"]
+        async with provider_of(server, tmp_path, defer=defer) as provider:
+            tools = await provider.get_tools_async()
+            sent = chat.bind_tools(tools).kwargs["tools"]
+    assert [tool.extras["defer_loading"] for tool in tools] == [False, True]
+    assert [tool.get("defer_loading", "not sent") for tool in sent] == ["not sent", True]
+
+
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_without_the_switch_nothing_of_a_providers_search_is_sent(name, tmp_path):
     with FaultServer({"tools": TOOLS}) as server, model_api() as (url, bodies):

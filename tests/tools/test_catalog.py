@@ -113,7 +113,7 @@ def test_modifiers_that_cannot_be_read_are_an_error_that_quotes_them(wrong):
 def test_the_discovery_tools_are_never_deferred_whatever_the_modifiers():
     catalog = catalog_of(SERVERS)
     assert names(catalog.tools(modifiers=["Defer(*)"])) == ["ToolSearch", "describe_tool"]
-    assert tool_named(catalog, "describe_tool").extras == {"defer_loading": False}
+    assert tool_named(catalog, "describe_tool").extras["defer_loading"] is False
 
 
 def test_a_catalogue_can_be_read_from_any_thread_while_its_tools_change():
