@@ -98,12 +98,16 @@ def document(key: str, tool: ToolInfo) -> tuple[Document, dict[str, float]]:
     length = 0.0
     for kind, spelled in found.items():
         weight = WEIGHTS[kind]
+        more = 0
         for run in spelled:
-            for word in run:
+            if len(run) == 1:
+                (word,) = run
                 frequencies[word] = times(word, 0.0) + weight
-            if len(run) > 1 and (whole := compound(run)):
-                frequencies[whole] = times(whole, 0.0) + weight
-            length += weight * len(run)
+                continue
+            more += len(run) - 1
+            for word in (*run, whole) if (whole := compound(run)) else run:
+                frequencies[word] = times(word, 0.0) + weight
+        length += weight * (len(spelled) + more)
     norm = K1 * (1 - B + B * length / USUAL_LENGTH)
     # One float for each frequency, not for each term: most terms occur once.
     worth = {frequency: frequency / (frequency + norm) for frequency in {*frequencies.values(), WEIGHTS[NAME]}}

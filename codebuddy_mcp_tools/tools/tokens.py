@@ -16,7 +16,7 @@ from codebuddy_mcp_tools.tools.stemmer import joined, stem
 
 _INDIC = "\u0900-\u0963\u0966-\u0dff"  # with the vowel signs, which are no word characters to `re`
 _TO_SPACES = {code: " " for code in range(128) if not chr(code).isalnum()}
-_RUN = re.compile(rf"(?:[^\W_]|[{_INDIC}\u0e31-\u0e4e])+")
+_RUN = re.compile(rf"[\w{_INDIC}\u0e31-\u0e4e]+")
 _WORD = re.compile(
     rf"[A-Z]+(?=to[A-Z]|v[0-9])|[A-Z]{{2,}}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|(?:[^\W\d_A-Za-z]|[{_INDIC}])+"
 )
@@ -73,7 +73,7 @@ def _runs(text: str) -> list[str]:
     """The runs of letters and digits, in plain letters."""
     if text.isascii():
         return text.translate(_TO_SPACES).split()
-    text = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+    text = unicodedata.normalize("NFKD", text.translate(_LETTERS).replace("_", " "))
     return _RUN.findall(unicodedata.normalize("NFC", _DROPPED.sub("", text)))
 
 
