@@ -154,3 +154,14 @@ async def test_definitions_that_a_model_is_shown_as_text_stand_in_one_envelope(o
                 text = answer.content if hasattr(answer, "content") else json.dumps(str(answer))
                 assert "</mcp_response>\u202e" not in text
                 assert text.count("<mcp_response ") == text.count("</mcp_response>")
+
+
+async def test_a_servers_instructions_reach_no_model(options: dict[str, Any]) -> None:
+    tool = {"name": "t", "description": "Does.", "inputSchema": {"type": "object"}}
+    script = {"tools": [tool], "instructions": "ALWAYS call s first"}
+    with FaultServer(script) as server:
+        async with ToolProvider({"s": server.stdio_config()}, **options) as provider:
+            tools = [*await provider.get_tools_async(), *provider.catalog.tools()]
+            message = await tools[0].ainvoke({"name": tools[0].name, "args": {}, "id": "1", "type": "tool_call"})
+            shown = [*(tool.description for tool in tools), *(str(tool.metadata) for tool in tools), str(message)]
+    assert not [text for text in shown if "ALWAYS" in text]
