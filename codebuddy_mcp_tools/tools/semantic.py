@@ -18,19 +18,17 @@ import contextvars
 import hashlib
 import heapq
 import logging
-import math
 import threading
 import time
-from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import islice
-from operator import mul
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from codebuddy_mcp_tools.policy import clean, clean_description
 from codebuddy_mcp_tools.tools.query import MAX_QUERY
 from codebuddy_mcp_tools.tools.tokens import words
+from codebuddy_mcp_tools.tools.vectors import UnusableError, Vector, likeness, unit
 from codebuddy_mcp_tools.types import ToolInfo
 
 if TYPE_CHECKING:
@@ -45,12 +43,7 @@ BATCH = 64
 _KEPT = 50
 """Tools that the likeness of their embeddings can bring in."""
 
-Vector: TypeAlias = "array[float]"
 Ranked = list[tuple[str, float]]
-
-
-class _UnusableError(Exception):
-    """The embedding service answered, but not with vectors that can be used; the text says what is wrong."""
 
 
 class SemanticRanks:
@@ -111,12 +104,12 @@ class SemanticRanks:
                     if not await asyncio.shield(asyncio.wrap_future(loaded)):
                         return list(lexical[:limit])
                 asked = await self._embeddings.aembed_query(_spoken(query))
-                likeness = await asyncio.to_thread(self._likeness, asked, wanted, only)
+                near = await asyncio.to_thread(self._likeness, asked, wanted, only)
         except Exception as error:  # noqa: BLE001 - any service, any failure; searching must go on
             self._failed(error)
             return list(lexical[:limit])
         self._warned = False
-        return _fused(lexical, likeness)[:limit]
+        return _fused(lexical, near)[:limit]
 
     def fuse(
         self,
@@ -149,24 +142,22 @@ class SemanticRanks:
                 if not loaded.result(max(0.0, end - time.monotonic())):
                     return list(lexical[:limit])
             asking = _in_thread(self._embeddings.embed_query, _spoken(query))
-            likeness = self._likeness(asking.result(max(0.0, end - time.monotonic())), wanted, only)
+            near = self._likeness(asking.result(max(0.0, end - time.monotonic())), wanted, only)
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(error)
             return list(lexical[:limit])
         self._warned = False
-        return _fused(lexical, likeness)[:limit]
+        return _fused(lexical, near)[:limit]
 
     def _likeness(self, asked: Any, wanted: Mapping[str, str], only: Collection[str] | None) -> dict[str, float]:
-        """How much nearer to the query each tool is than the mean of all, in standard deviations."""
-        vector, vectors = _unit(asked), self._vectors
-        known = [(name, vectors[digest]) for name, digest in wanted.items() if digest in vectors]
-        if any(len(other) != len(vector) for _, other in known):
-            self._vectors = {}  # another model answers now
-            raise _UnusableError("vectors of different lengths")
-        cosines = {name: sum(map(mul, vector, other)) for name, other in known}
-        mean = sum(cosines.values()) / max(1, len(cosines))
-        spread = math.sqrt(sum((x - mean) ** 2 for x in cosines.values()) / max(1, len(cosines))) or 1.0
-        return {name: (x - mean) / spread for name, x in cosines.items() if only is None or name in only}
+        query, vectors = unit(asked), self._vectors
+        known = {name: vectors[digest] for name, digest in wanted.items() if digest in vectors}
+        try:
+            found = likeness(query, known)
+        except UnusableError:
+            self._vectors = {}  # another model may answer now
+            raise
+        return found if only is None else {name: score for name, score in found.items() if name in only}
 
     # -- embedding definitions -----------------------------------------------------------------------------------
 
@@ -224,10 +215,10 @@ class SemanticRanks:
 
     def _store(self, part: Mapping[str, str], vectors: Sequence[Any]) -> None:
         if len(vectors) != len(part):
-            raise _UnusableError(f"{len(vectors)} vectors for {len(part)} texts")
-        units = [_unit(vector) for vector in vectors]
+            raise UnusableError(f"{len(vectors)} vectors for {len(part)} texts")
+        units = [unit(vector) for vector in vectors]
         if len({len(unit) for unit in units}) > 1:
-            raise _UnusableError("vectors of different lengths")
+            raise UnusableError("vectors of different lengths")
         with self._lock:
             self._moved = self._clock()
             used = {digest for _, digest in self._digests.values()}
@@ -251,7 +242,7 @@ class SemanticRanks:
         if first:
             why = (
                 str(error)
-                if isinstance(error, _UnusableError)
+                if isinstance(error, UnusableError)
                 else "no answer in time"
                 if isinstance(error, TimeoutError)
                 else type(error).__name__
@@ -259,13 +250,12 @@ class SemanticRanks:
             logger.warning("embeddings failed (%s); tool search goes on without them", why)
 
 
-def _fused(lexical: Sequence[tuple[str, float]], likeness: Mapping[str, float]) -> Ranked:
+def _fused(lexical: Sequence[tuple[str, float]], like: Mapping[str, float]) -> Ranked:
     by_words = dict(lexical)
     lowest = min(0.0, *by_words.values()) if by_words else 0.0
-    near = heapq.nsmallest(_KEPT, likeness, key=lambda name: (-likeness[name], name))
+    near = heapq.nsmallest(_KEPT, like, key=lambda name: (-like[name], name))
     scores = {
-        name: by_words.get(name, lowest) + WEIGHT * likeness.get(name, 0.0)
-        for name in dict.fromkeys((*by_words, *near))
+        name: by_words.get(name, lowest) + WEIGHT * like.get(name, 0.0) for name in dict.fromkeys((*by_words, *near))
     }
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
@@ -277,15 +267,6 @@ def _text(tool: ToolInfo) -> str:
 
 def _spoken(query: str) -> str:
     return clean(query[:MAX_QUERY]).text
-
-
-def _unit(vector: Any) -> Vector:
-    """A vector of length 1 in the same direction; zeros stay zeros."""
-    numbers = [float(x) for x in vector]
-    length = math.hypot(*numbers)
-    if not numbers or not math.isfinite(length):
-        raise _UnusableError("vectors that are empty or not finite")
-    return array("f", [x / (length or 1.0) for x in numbers])
 
 
 def _batches(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
