@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from codebuddy_mcp_tools.policy import PinReport, ToolPins, clean_line, find_injection_signals, words_of
+from codebuddy_mcp_tools.policy import PinReport, ToolPins, clean, clean_line, find_injection_signals, words_of
 from codebuddy_mcp_tools.types import ServerInfo, ToolListing
 
-_MOST_SIGNALS = 20
+_MOST_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,21 @@ class Vetted:
     """One line for each definition that is not the accepted one, and for a store that cannot be used."""
     signals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The injection signals of each definition that has any, by tool."""
+    invisible: Mapping[str, int] = field(default_factory=dict)
+    """How many invisible or control characters a definition holds that no model is shown, by tool."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Lines for the status."""
-        shown = list(self.signals.items())[:_MOST_SIGNALS]
-        return (*self.pins, *(suspicion(f"the definition of tool {quoted(name)}", found) for name, found in shown))
+        signals, invisible = list(self.signals.items())[:_MOST_LINES], list(self.invisible.items())[:_MOST_LINES]
+        return (
+            *self.pins,
+            *(suspicion(f"the definition of tool {quoted(name)}", found) for name, found in signals),
+            *(
+                f"{count} invisible or control characters in the definition of tool {quoted(n)}"
+                for n, count in invisible
+            ),
+        )
 
 
 def vet(listing: ToolListing, info: ServerInfo | None, pins: ToolPins | None, *, blocks: bool) -> Vetted:
@@ -42,11 +51,17 @@ def vet(listing: ToolListing, info: ServerInfo | None, pins: ToolPins | None, *,
         pins: the accepted definitions; `None`: they are not pinned.
         blocks: what is new or changed is held back.
     """
-    found = {tool.name: signals for tool in listing.tools if (signals := find_injection_signals(words_of(tool)))}
+    signals, invisible = {}, {}
+    for tool in listing.tools:
+        words = words_of(tool)
+        if found := find_injection_signals(words):
+            signals[tool.name] = found
+        if removed := clean(words).removed:
+            invisible[tool.name] = removed
     if pins is None:
-        return Vetted(listing, signals=found)
+        return Vetted(listing, signals=signals, invisible=invisible)
     report = pins.check(listing.server, listing, info.instructions if info else None)
-    return Vetted(listing, report.held_back if blocks else frozenset(), tuple(_lines(report)), found)
+    return Vetted(listing, report.held_back if blocks else frozenset(), tuple(_lines(report)), signals, invisible)
 
 
 def suspicion(what: str, signals: tuple[str, ...]) -> str:

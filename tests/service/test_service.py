@@ -129,6 +129,17 @@ async def test_what_looks_like_an_injection_is_logged_audited_and_in_status_and_
     ]
 
 
+async def test_the_number_of_invisible_characters_in_a_definition_is_told(tmp_path):
+    hidden = {**TOOL, "description": "Reads\u200b.\U000e0041\U000e0042", "title": "\x1b[31mred"}
+    with FaultServer({"tools": [hidden, {**TOOL, "name": "u"}]}) as server:
+        async with ToolProvider({"s": server.stdio_config()}, state_dir=tmp_path) as provider:
+            t, _ = await provider.get_tools_async()
+            warnings = provider.status()[0].warnings
+    assert "Reads." in t.description
+    assert "8 invisible characters in the definition of tool 't'" in warnings
+    assert not [line for line in warnings if "'u'" in line]
+
+
 async def test_servers_that_keep_state_get_a_session_for_each_thread(tmp_path):
     script = {"tools": [TOOL], "calls": {"t": [{"counter": True}]}}
     with FaultServer(script) as server:
