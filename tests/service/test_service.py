@@ -136,7 +136,7 @@ async def test_the_number_of_invisible_characters_in_a_definition_is_told(tmp_pa
             t, _ = await provider.get_tools_async()
             warnings = provider.status()[0].warnings
     assert "Reads." in t.description
-    assert "8 invisible characters in the definition of tool 't'" in warnings
+    assert "8 invisible or control characters in the definition of tool 't'" in warnings
     assert not [line for line in warnings if "'u'" in line]
 
 
