@@ -41,7 +41,8 @@ def likeness(asked: Vector, vectors: Mapping[str, Vector]) -> dict[str, float]:
     """
     if any(len(vector) != len(asked) for vector in vectors.values()):
         raise UnusableError("vectors of different lengths")
-    cosines = {name: sum(map(mul, asked, vector)) for name, vector in vectors.items()}
+    query = tuple(asked)  # numbers of an array are made anew each time they are read
+    cosines = {name: sum(map(mul, query, vector)) for name, vector in vectors.items()}
     count = max(1, len(cosines))
     mean = sum(cosines.values()) / count
     spread = math.sqrt(sum((x - mean) ** 2 for x in cosines.values()) / count)

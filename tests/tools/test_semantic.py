@@ -238,6 +238,17 @@ async def test_a_change_of_the_models_dimension_is_overcome(fuse: Fuse) -> None:
     assert "rain" in names(await fuse(ranks))
 
 
+async def test_a_query_that_cannot_be_embedded_does_not_cost_the_definitions(fuse: Fuse) -> None:
+    model = Model()
+    ranks = SemanticRanks(model, pause=0.0)
+    await fuse(ranks)
+    model.answer = lambda texts: [[math.nan, 0.0, 0.0] for _ in texts]
+    assert await fuse(ranks) == LEXICAL
+    model.answer = lambda texts: [axis(text) for text in texts]
+    assert "rain" in names(await fuse(ranks))
+    assert len(model.documents) == 1
+
+
 async def test_nothing_is_asked_when_there_are_no_tools(fuse: Fuse) -> None:
     model = Model()
     assert await fuse(SemanticRanks(model), lexical=[], tools={}) == []
