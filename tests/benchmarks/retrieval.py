@@ -102,7 +102,7 @@ def run(data: Path, makers: Mapping[str, Maker], limit: int) -> dict[str, dict[t
 
 
 def speed(data: Path, sizes: Sequence[int]) -> None:
-    """Build time (the best of three) and latency of ours at given sizes, and what a server of 100 tools costs that goes and comes back.
+    """How long ours takes to build (the best of three), to answer, and to renew a server of 100 tools, at given sizes.
 
     Tools of all sets, repeated under other server names where there are too few.
     """
