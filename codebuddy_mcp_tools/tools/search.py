@@ -19,7 +19,7 @@ from codebuddy_mcp_tools.tools.tokens import squashed, words
 from codebuddy_mcp_tools.types import ToolInfo
 
 EXACT = 100.0
-"""What the score of a tool grows by whose name the query is."""
+"""What the score of a tool grows by, at least, whose name the query is."""
 MAX_REQUIRED = 16
 """Words that a query may require; more are not looked at."""
 
@@ -86,7 +86,7 @@ class SearchIndex:
         scores: dict[float, float] = {slot: score for score, slot in ranked}
         for slot in self._by_spelling.get(squashed(text), ()):
             if allowed is None or slot in allowed:
-                scores[slot] = scores.get(slot, 0.0) + EXACT
+                scores[slot] = scores.get(slot, 0.0) + EXACT * self._exactness(text, self._documents[slot])
         for slot in allowed or ():
             scores.setdefault(slot, 0.0)
         hits = [Hit(self._documents[slot].key, score) for slot, score in scores.items()]
@@ -113,6 +113,14 @@ class SearchIndex:
         text = text[:MAX_QUERY]
         query = parse(text, self._postings)
         return {} if query is None else _explained(query, text, tool)
+
+    def _exactness(self, text: str, doc: Document) -> int:
+        """3 for the visible name itself, 2 for server and name in another spelling, 1 for the tool's own name alone:
+        a tool that calls itself `github_create_issue` does not come before `create_issue` of `github`.
+        """
+        if text.strip() == doc.key:
+            return 3
+        return 1 if squashed(text) == doc.label.rpartition(" ")[2] else 2
 
     def _allowed(self, required: Sequence[str]) -> set[float]:
         wanted = [squashed(word) for word in required]

@@ -32,6 +32,19 @@ def test_a_tool_stuffed_with_words_wins_nothing(where: str) -> None:
         assert index.rank(query, 1) == INDEX.rank(query, 1)
 
 
+@pytest.mark.parametrize("query", ["mcp__github__create_issue", "github.create_issue", "github create issue"])
+@pytest.mark.parametrize("name", ["mcp__github__create_issue", "github_create_issue", "github.create_issue"])
+def test_a_tool_that_calls_itself_like_another_server_does_not_come_before_it(query: str, name: str) -> None:
+    index = index_of([*TOOLS, tool("a", name, "github create issue", title="github create issue")])
+    assert index.rank(query, 1) == ["mcp__github__create_issue"]
+
+
+def test_a_name_to_the_letter_comes_before_the_same_letters_divided_in_another_way() -> None:
+    index = index_of([tool("git", "hub_create_issue"), tool("github", "create_issue")])
+    assert index.rank("mcp__github__create_issue", 1) == ["mcp__github__create_issue"]
+    assert index.rank("mcp__git__hub_create_issue", 1) == ["mcp__git__hub_create_issue"]
+
+
 @pytest.mark.parametrize(
     "query",
     [
