@@ -14,6 +14,7 @@ from codebuddy_mcp_tools.policy.outbound import OutboundRules, split_user_info, 
 from codebuddy_mcp_tools.policy.permissions import Decision, PermissionPolicy
 from codebuddy_mcp_tools.policy.pins import PinChange, PinReport, ToolPins
 from codebuddy_mcp_tools.policy.request import ApprovalRequest
+from codebuddy_mcp_tools.policy.rules import several
 from codebuddy_mcp_tools.policy.secrets import Redactor, SecretFilter, display_url, mask, watch_logs
 from codebuddy_mcp_tools.policy.shadowing import report_shadowing, words_of
 from codebuddy_mcp_tools.policy.signals import find_injection_signals
@@ -54,6 +55,7 @@ __all__ = [
     "parse_modifiers",
     "pending_message",
     "report_shadowing",
+    "several",
     "show",
     "split_user_info",
     "validate_outbound_url_async",

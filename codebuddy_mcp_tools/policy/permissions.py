@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.policy.effects import may_run_concurrently
 from codebuddy_mcp_tools.policy.names import visible_name
-from codebuddy_mcp_tools.policy.rules import Inventory, Match, Rule, parse_rule
+from codebuddy_mcp_tools.policy.rules import Inventory, Match, Rule, parse_rule, several
 from codebuddy_mcp_tools.policy.skeleton import loose
 from codebuddy_mcp_tools.policy.text import show
 from codebuddy_mcp_tools.types import Diagnostic, ToolInfo
@@ -85,9 +85,9 @@ class PermissionPolicy:
             )
         self.mode = mode
         self._rules: dict[Verdict, list[Rule]] = {
-            "deny": [parse_rule(text, "permissions.deny") for text in deny],
-            "ask": [parse_rule(text, "permissions.ask") for text in ask],
-            "allow": [parse_rule(text, "permissions.allow") for text in allow],
+            "deny": [parse_rule(text, "permissions.deny") for text in several(deny)],
+            "ask": [parse_rule(text, "permissions.ask") for text in several(ask)],
+            "allow": [parse_rule(text, "permissions.allow") for text in several(allow)],
         }
         for text, verdict in (tool_permissions or {}).items():
             if verdict not in self._rules:

@@ -27,6 +27,11 @@ _FOREIGN = "is no rule for MCP tools: these start with mcp__"
 _HASHED = re.compile(r"_[0-9a-f]{8,56}$")
 
 
+def several(texts: str | Iterable[str]) -> tuple[str, ...]:
+    """The texts; a single one stands for itself, as its letters would be rules that match nothing."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule as written, and the parts of it that matching needs."""

@@ -22,7 +22,7 @@ from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
 from codebuddy_mcp_tools.config import Configuration, ConfigWatcher, Settings, file_problem, load_configuration
 from codebuddy_mcp_tools.config.files import home_folder
 from codebuddy_mcp_tools.errors import UnknownServerError
-from codebuddy_mcp_tools.policy import PermissionPolicy
+from codebuddy_mcp_tools.policy import PermissionPolicy, several
 from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
 from codebuddy_mcp_tools.tools.assembly import Assembly, Narrowing, ProviderOptions
 from codebuddy_mcp_tools.tools.catalog import ToolCatalog
@@ -96,10 +96,10 @@ class ToolProvider:
             approval_handler=approval_handler,
             interceptors=tuple(interceptors),
             callbacks=callbacks,
-            defer=(defer,) if isinstance(defer, str) else tuple(defer),
+            defer=several(defer),
             embeddings=embeddings,
             count_tokens=count_tokens,
-            thread_sessions=frozenset(thread_sessions),
+            thread_sessions=frozenset(several(thread_sessions)),
         )
         self._service = MCPService(
             configuration,

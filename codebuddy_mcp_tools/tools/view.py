@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from codebuddy_mcp_tools.config import Settings
 from codebuddy_mcp_tools.errors import ConfigError
-from codebuddy_mcp_tools.policy import PermissionPolicy
+from codebuddy_mcp_tools.policy import PermissionPolicy, several
 from codebuddy_mcp_tools.tools.assembly import Narrowing
 from codebuddy_mcp_tools.tools.provider import ToolProvider
 
@@ -29,11 +29,11 @@ class ProviderView(ToolProvider):
         self.__dict__.update(parent.__dict__)  # the same sessions, handlers and folders
         self._parent = parent  # whose sessions end with it
         self._watcher = None  # the parent's watcher serves both
-        chosen = None if servers is None else frozenset(servers)
+        chosen = None if servers is None else frozenset(several(servers))
         for name in chosen or ():
             self._service.server(name)
         if core_roles is not None:
-            wanted = frozenset(core_roles)
+            wanted = frozenset(several(core_roles))
             own = tuple(t for t in self._options.core_tools if _has_role(t.metadata or {}, wanted))
             self._options = replace(self._options, core_tools=own)
         rules = None if tools is None else PermissionPolicy(allow=tools, mode="strict", servers=self._service.names)
@@ -61,5 +61,5 @@ def _with_rules(settings: Settings, rules: Mapping[str, Sequence[str]]) -> Setti
     unknown = [name for name in rules if name not in _EFFECTS]
     if unknown:
         raise ConfigError(f"permissions of a view have no {', '.join(unknown)!r}; they have allow, ask and deny")
-    merged = {name: (*getattr(settings.permissions, name), *rules.get(name, ())) for name in _EFFECTS}
+    merged = {name: (*getattr(settings.permissions, name), *several(rules.get(name, ()))) for name in _EFFECTS}
     return settings.model_copy(update={"permissions": settings.permissions.model_copy(update=merged)})

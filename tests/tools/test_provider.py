@@ -230,8 +230,9 @@ async def test_a_view_has_fewer_tools_over_the_same_session(tmp_path):
             view = provider.view(tools=["mcp__s__read"])
             assert names(await view.get_tools_async()) == ["add", "mcp__s__read"]
             assert names(await provider.get_tools_async()) == ["add", "mcp__s__read", "mcp__s__write"]
-            denied = provider.view(permissions={"deny": ["mcp__s__write"]})
-            assert names(await denied.get_tools_async()) == ["add", "mcp__s__read"]
+            for rules in (["mcp__s__write"], "mcp__s__write"):
+                denied = provider.view(permissions={"deny": rules})
+                assert names(await denied.get_tools_async()) == ["add", "mcp__s__read"]
             await view.aclose()
             assert len(server.pids()) == 1
             assert len(server.alive()) == 1
