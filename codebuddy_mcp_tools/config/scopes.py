@@ -20,7 +20,7 @@ from codebuddy_mcp_tools.config.layers import SettingsSource, settings_at
 from codebuddy_mcp_tools.config.models import ServerConfig
 from codebuddy_mcp_tools.config.names import fold_name
 from codebuddy_mcp_tools.config.settings import Settings
-from codebuddy_mcp_tools.errors import UnknownServerError
+from codebuddy_mcp_tools.errors import ConfigError, UnknownServerError
 from codebuddy_mcp_tools.types import JSON, Diagnostic
 
 __all__ = [
@@ -105,7 +105,14 @@ def load_configuration(
         home: the user's home folder instead of the process's.
         environ: environment variables instead of the process's.
         approved: says whether a project's entry has been approved; without it priority alone decides.
+
+    Raises:
+        ConfigError: `settings` are no `Settings`.
     """
+    if settings is not None and not isinstance(settings, Settings):
+        raise ConfigError(
+            f"settings must be Settings, not {type(settings).__name__}: Settings.model_validate(…) makes them"
+        )
     variables = os.environ if environ is None else environ
     places = Places.of(workspace, home=home, environ=variables)
     collected = EntryCollector(places.workspace)

@@ -8,12 +8,13 @@ Each batch is a step of its own: a crash or an interrupt repeats nothing that ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
+from langchain_core.tools import tool as make_tool
 from langgraph.graph import END, START, StateGraph
 
 from codebuddy_mcp_tools.nodes.binding import context_window_of, make_model_node, named_model
@@ -58,7 +59,7 @@ def build_mcp_agent(
     model: str | BaseChatModel,
     provider: ToolProvider,
     *,
-    tools: Sequence[BaseTool] = (),
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
     system_prompt: str | SystemMessage | None = None,
     gate: bool = True,
     stop_on_error: bool = False,
@@ -68,7 +69,7 @@ def build_mcp_agent(
     Args:
         model: a chat model that can bind tools, or a name for LangChain's `init_chat_model`.
         provider: whose tools.
-        tools: the graph's own tools.
+        tools: the graph's own tools; plain functions with a docstring will do.
         system_prompt: put before the messages of every call.
         gate: send the model back once when it finishes with unverified writes.
         stop_on_error: do not run what follows a failed call of the same turn.
@@ -77,10 +78,11 @@ def build_mcp_agent(
         ConfigError: (on use) a rule asks for approval, and the graph was compiled without a checkpointer.
     """
     model = named_model(model) if isinstance(model, str) else model
+    own = [tool if isinstance(tool, BaseTool) else make_tool(tool) for tool in tools]
     tool_node = MCPToolNode(
-        provider, tools=tools, batch="next", stop_on_error=stop_on_error, context_window=context_window_of(model)
+        provider, tools=own, batch="next", stop_on_error=stop_on_error, context_window=context_window_of(model)
     )
-    direct = frozenset(tool.name for tool in (*tools, *provider.core_tools) if tool.return_direct)
+    direct = frozenset(tool.name for tool in (*own, *provider.core_tools) if tool.return_direct)
 
     def after_tools(state: Any) -> str:
         """As `route_after_tools`; a turn of nothing but tools that return directly ends the run."""
@@ -91,7 +93,7 @@ def build_mcp_agent(
 
     last = "gate" if gate else END
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(MCPAgentState)
-    graph.add_node("model", make_model_node(model, provider, tools=tools, system_prompt=system_prompt))
+    graph.add_node("model", make_model_node(model, provider, tools=own, system_prompt=system_prompt))
     graph.add_node("tools", tool_node)
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", route_after_model, {"tools": "tools", "model": "model", "gate": last})

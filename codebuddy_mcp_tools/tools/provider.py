@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from langchain_core.documents.base import Blob
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool
+from langchain_core.tools import tool as make_tool
 
 from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
 from codebuddy_mcp_tools.config import Configuration, ConfigWatcher, Settings, file_problem, load_configuration
@@ -51,7 +52,7 @@ class ToolProvider:
         servers: servers given in code, by name; they win over every file and need no approval.
         workspace: given, the files of all scopes are read as well, and stdio servers start in it.
         settings: given, it replaces the settings files.
-        core_tools: your own tools; returned before the MCP tools and never filtered.
+        core_tools: your own tools, or functions with a docstring; returned before the MCP tools and never filtered.
         approval_handler: asked, with an `ApprovalRequest`, whether a project's server may start and whether a call
             whose rule says `ask` may run; may be a coroutine function.
         elicitation_handler: asked when a server wants input from the user, see `tools/elicitation.py`; without one,
@@ -76,7 +77,7 @@ class ToolProvider:
         *,
         workspace: str | Path | None = None,
         settings: Settings | None = None,
-        core_tools: Sequence[BaseTool] = (),
+        core_tools: Sequence[BaseTool | Callable[..., Any]] = (),
         approval_handler: ApprovalHandler | None = None,
         elicitation_handler: ElicitationHandler | None = None,
         interceptors: Sequence[ToolCallInterceptor] = (),
@@ -92,7 +93,7 @@ class ToolProvider:
         configuration = load_configuration(servers, workspace=workspace, settings=settings)
         self._options = ProviderOptions(
             state_dir=Path(state_dir).expanduser() if state_dir is not None else home_folder() / ".codebuddy",
-            core_tools=tuple(core_tools),
+            core_tools=tuple(tool if isinstance(tool, BaseTool) else make_tool(tool) for tool in core_tools),
             approval_handler=approval_handler,
             interceptors=tuple(interceptors),
             callbacks=callbacks,

@@ -77,6 +77,11 @@ def test_only_the_first_existing_file_of_a_scope_is_read(files, present, read):
     assert commands(files.load()) == {"s0": read}
 
 
+def test_settings_that_are_a_plain_mapping_are_refused_with_what_makes_settings_of_them():
+    with pytest.raises(ConfigError, match="model_validate"):
+        load_configuration({}, settings={"toolExposure": "stub"})
+
+
 def test_code_goes_before_local_before_editor_before_project_before_user(files):
     files.servers("~/.codebuddy/.mcp.json", a="user", b="user", c="user", d="user", e="user")
     files.servers(".mcp.json", a="project", b="project", c="project", d="project")

@@ -34,6 +34,22 @@ async def test_own_tools_come_first_then_core_tools_then_the_servers(tmp_path):
     assert chat.bound_names() == ["add", "look", "mcp__s__read", "mcp__s__write"]
 
 
+async def test_plain_functions_are_tools_of_the_graph_and_of_the_provider(tmp_path):
+    def double(n: int) -> int:
+        """Double."""
+        return 2 * n
+
+    def half(n: int) -> int:
+        """Half."""
+        return n // 2
+
+    with FaultServer({"tools": TOOLS}) as server:
+        async with provider_of(server, tmp_path, core_tools=[half]) as provider:
+            chat = model(turn(own("double", "1", n=4), own("half", "2", n=4)), "done")
+            state = await build_mcp_agent(chat, provider, tools=[double]).compile().ainvoke(GO)
+    assert [message.text for message in answers(state)] == ["8", "2"]
+
+
 async def test_what_a_search_has_loaded_is_only_ever_appended(tmp_path):
     searches = [own("ToolSearch", str(n), query=f"select:mcp__s__{name}") for n, name in enumerate(["write", "read"])]
     with FaultServer({"tools": TOOLS}) as server:
