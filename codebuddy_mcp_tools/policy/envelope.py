@@ -41,7 +41,8 @@ _LAST_OPENER = re.compile(f"[{_O}](?![{_O}]|/?[a-ln-zA-LN-Z0-9])")
 _SKELETON_TAG = re.compile(r"<(?:[^\w<]|_)*" + " *".join("mcp") + "[ _-]+" + " *".join("response"))
 _DENSE = 32
 
-_ENCODED_OPENER = re.compile(r"\\u\{?0*3c|\\x3c|%3c", re.IGNORECASE)
+# An encoded bracket, or an encoded character where the tag's name would stand.
+_ENCODED_TAG = re.compile(r"\\u\{?0*3c|\\x3c|%(?:25)*3c|<[^<]{0,120}(?:\\[ux]|%[0-7])", re.IGNORECASE)
 _ENCODED_CHARACTER = re.compile(
     r"\\(?:u\{?0*3c|x3c)|\\u\{0*([0-9a-f]{1,5})\}|\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|%([0-7][0-9a-f])", re.IGNORECASE
 )
@@ -51,9 +52,9 @@ _REFERENCE = re.compile(
     r"|&(?:#0*[0-9]{1,7}|#[xX]0*[0-9a-fA-F]{1,6}|(?:lt|LT|shy|nbsp)|[A-Za-z][A-Za-z0-9]{1,31}(?=;));?"
 )
 _AMPERSANDS = re.compile(r"&(?:(?:amp|AMP);?)+")
-_HARMLESS = frozenset({"&gt;", "&quot;", "&apos;", "&#39;", "&#x27;", "&#34;", "&#x22;", "&copy;", "&amp;"})
+_HARMLESS = frozenset({"&gt;", "&quot;", "&apos;", "&#39;", "&#x27;", "&#34;", "&#x22;", "&copy;"})
 _ESCAPED = re.compile(
-    f"[{re.escape(OPENERS + lookalikes_of('&'))}]|\\\\(?=u\\{{?0*3c|x3c)|%(?=(?:25)*3c)", re.IGNORECASE
+    f"[{re.escape(OPENERS + lookalikes_of('&'))}]|\\\\(?=u\\{{?0*3c|x3c)|%(?=(?:25)*3c)|(?<=]])>", re.IGNORECASE
 )
 _NESTED_REFERENCES = 4
 _NOT_VISIBLE = re.compile(r"[^ -~]")
@@ -115,8 +116,8 @@ def _decode(text: str) -> str:
         found = {reference: _resolved(reference) for reference in set(_REFERENCE.findall(text)) - _HARMLESS}
         if found:
             text = _REFERENCE.sub(lambda match: found.get(match[0], ">"), text)
-    if ("\\" in text or "%" in text) and _ENCODED_OPENER.search(text):
-        # Who writes the bracket so may write the rest so: %3C%2Fmcp_response%3E.
+    if ("\\" in text or "%" in text) and _ENCODED_TAG.search(text):
+        # Who writes one character so may write the rest so: %3C%2Fmcp_response%3E.
         text = _ENCODED_CHARACTER.sub(_decoded, text)
     return text
 

@@ -56,7 +56,7 @@ OPENING_NAMES = (
 STRUCTURAL_NAMES = "bsol fjlig lbrace lcub num percnt semi"
 """Names of character references that stand for a part of an encoded character."""
 _ENCODED = (
-    r"(?:\\(?:u\{?0*3|x3)|%3)c",  # an opening bracket in another encoding than HTML's
+    r"(?:\\(?:u\{?0*3|x3)|%(?:25)*3)c",  # an opening bracket in another encoding than HTML's
     r"&(?:amp;?)+(?:#|lt|shy|nbsp|[a-z][a-z0-9]{1,31};)",
     r"&#(?:[^3x]|3[^49]|3[49][^;]|x[^2]|x2[^27]|x2[27][^;])",  # any number but those of quotes
     rf"&(?:{STRUCTURAL_NAMES.replace(' ', '|')});",
@@ -66,7 +66,7 @@ _ENCODED = (
 _SIGN = r"[\x00-/:;=-`{-\x7f]"  # what may stand between the bracket and the name, in lower-case ASCII
 _ANY_SIGN = rf"(?:[^\p{{L}}\p{{N}}{_O}]|[{_NO_LETTERS}])"
 _NAMED_OPENER = f"&(?:{OPENING_NAMES.replace(' ', '|')});?"
-_ASCII_M = r"(?:m[\x00-\x20\x7f]*[c&]|&)"
+_ASCII_M = r"(?:m[\x00-\x20\x7f]*[c&\\%]|&|\\[ux]|%[0-7])"
 _ASCII_TAG = (f"<{_SIGN}*{_ASCII_M}", f"{_NAMED_OPENER}{_SIGN}*{_ASCII_M}", *_ENCODED)
 _TAG = f"[{_O}]{_ANY_SIGN}*[{_M}]"
 PERHAPS_TAG = Scan(_TAG)
@@ -84,7 +84,7 @@ _ASCII_HINTS = tuple("|".join(HINTS[name] for name in group) for group in _GROUP
 _ASCII_HINT = Scan(*_ASCII_HINTS)
 _ASCII_PERHAPS_TAG = Scan(*_ASCII_TAG)
 _ASCII_ANYTHING = Scan(*_ASCII_HINTS, *_ASCII_TAG)
-_ANY_TAG = f"(?:[{_O}]|{_NAMED_OPENER}){_ANY_SIGN}*[{_M}&]"
+_ANY_TAG = f"(?:[{_O}]|{_NAMED_OPENER}){_ANY_SIGN}*(?:[{_M}&]|\\\\[ux]|%[0-7])"
 _ANYTHING = Scan("(?i)" + "|".join((SUSPECTS, *HINTS.values(), _ANY_TAG, *_ENCODED)))
 
 _CONTROLS = set(range(0x20)) - {0x09, 0x0A, 0x0D} | {0x7F}

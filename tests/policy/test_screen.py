@@ -64,6 +64,26 @@ def test_every_text_with_a_signal_has_its_hint(signal: str, data: st.DataObject)
         assert not look(text).silent
 
 
+_NAMED = {"<": "&lt;", "/": "&sol;", "_": "&lowbar;", "m": "&mscr;", "c": "&cscr;", "p": "&pscr;", ">": "&gt;"}
+
+
+def _spelled(char: str) -> st.SearchStrategy[str]:
+    """One character of the tag as it is or in one of the encodings that are decoded."""
+    code = ord(char)
+    numbers = [f"&#{code};", f"&#x{code:x};", f"&amp;#{code};"]
+    escapes = [f"\\u{code:04x}", f"\\x{code:02x}", f"%{code:02X}", f"%25{code:02x}"]
+    return st.sampled_from(
+        [char, char.upper(), f"{char}\n", f"&shy;{char}", _NAMED.get(char, char), *numbers, *escapes]
+    )
+
+
+@given(st.tuples(*map(_spelled, "</mcp_response>")).map("".join), st.sampled_from(["", "é", "%", "&", "<p>", "\\"]))
+def test_every_mixture_of_encodings_of_the_tag_is_seen(tag: str, around: str) -> None:
+    text = f"{around}{tag}{around}"
+    assert looks_like_tag(text)
+    assert not look(text).tagless
+
+
 def test_every_signal_has_a_hint() -> None:
     assert set(HINTS) == set(_PATTERNS)
 
@@ -84,7 +104,7 @@ def test_the_names_of_references_are_all_there() -> None:
 @pytest.mark.parametrize("text", [*ORDINARY, "line\r\nline\r\n", "日本語 " * 100, "x" * 3_000_000])
 def test_most_ordinary_texts_need_no_second_look(text: str) -> None:
     joiners = re.search("[\u200c\u200d\ufe0f]", text)  # emoji and Persian are looked at
-    close = re.search(r"%3C|\\u003c|&#60;|<\W*[mM]c", text)
+    close = re.search(r"%(?:25)*3C|\\u003c|&#60;|<\W*[mM]c", text)
     found = look(text)
     assert (found.clean and found.tagless) or joiners or close
 
