@@ -107,6 +107,23 @@ async def test_a_denied_tool_is_neither_bound_nor_found_nor_described(exposure: 
                 assert "does wipe" not in str(getattr(answer, "content", answer))
 
 
+@pytest.mark.parametrize(("rule", "said"), [("ask", "permissions.ask"), ("deny", "no tool is named")])
+async def test_a_call_through_execute_tool_is_decided_like_a_direct_one(rule: str, said: str, tmp_path: Path) -> None:
+    settings = Settings.model_validate({"permissions": {rule: ["mcp__s__wipe"]}, "callStyle": "execute"})
+    with FaultServer(script("wipe", "keep")) as server:
+        async with ToolProvider({"s": server.stdio_config()}, settings=settings, state_dir=tmp_path) as provider:
+            await provider.get_tools_async()
+            execute = next(tool for tool in provider.catalog.tools() if tool.name == "execute_tool")
+            fields = list(execute.args)
+            for name in ("mcp__s__wipe", "s.wipe", "wipe", "MCP_S_WIPE"):
+                arguments = {fields[0]: name, **({fields[1]: {}} if len(fields) > 1 else {})}
+                call = {"name": "execute_tool", "args": arguments, "id": "1", "type": "tool_call"}
+                message = await execute.ainvoke(call)
+                assert message.status == "error", name
+                assert said in message.content, name
+        assert server.calls() == []
+
+
 async def test_a_name_that_is_cut_or_hashed_is_decided_like_the_one_that_was_meant(tmp_path: Path) -> None:
     denied = settings_with(deny=[f"mcp__s__{LONG}", "mcp__s__a.b"])
     with FaultServer(script(LONG, f"{LONG}_2", "a.b", "a/b", "fine")) as server:
