@@ -7,6 +7,7 @@ logger `codebuddy_mcp_tools.server.<name>` at INFO, cleaned of escapes and of kn
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
 
 from codebuddy_mcp_tools.client.lines import LineSplitter, Oversized
@@ -16,6 +17,7 @@ from codebuddy_mcp_tools.policy.text import clean_line
 KEPT_LINES = 50
 _LINE_BYTES = 8192
 _SHOWN_CHARACTERS = 500
+_NAMES_ERROR = re.compile(r"(?:npm )?\w*error\b.*\w", re.IGNORECASE).match
 
 
 class StderrTail:
@@ -40,6 +42,16 @@ class StderrTail:
         """The kept lines, oldest first, safe to show."""
         shown = (self._shown(line) for line in tuple(self._ring))
         return tuple(line for line in shown if line)
+
+    def last_words(self) -> tuple[str, ...]:
+        """The last three lines; in place of the first of them the first that names an error, if that came earlier.
+
+        What npm and Node.js write last is advice, a log's path, a version.
+        """
+        lines = self.lines()
+        last = lines[-3:]
+        error = next(filter(_NAMES_ERROR, lines), None)
+        return last if error is None or error in last else (error, *last[1:])
 
     def _take(self, lines: list[bytes | Oversized]) -> None:
         for line in lines:

@@ -41,7 +41,6 @@ from codebuddy_mcp_tools.types import JSONObject, Transport
 
 _LAST_WORDS = 0.5
 """Seconds that the exit code and the rest of stderr may take after the end of stdout."""
-_SHOWN_STDERR_LINES = 3
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -216,7 +215,7 @@ class _StdioChannel:
     def _fault(self, how: str) -> TransportFault:
         code = self.info.returncode = self._process.returncode
         text = f"the process {how} but still runs" if code is None else f"the process {describe_exit(code)}"
-        if shown := self._stderr.lines()[-_SHOWN_STDERR_LINES:]:
+        if shown := self._stderr.last_words():
             text += f"; its last words: {' | '.join(shown)}"
         return TransportFault(text, exit_code=code)
 

@@ -280,6 +280,14 @@ async def test_an_error_without_id_fails_the_only_call(client_of: MakeClient) ->
         await client_of(server).call_tool("t", {})
 
 
+async def test_the_last_words_are_those_that_name_the_error(client_of: MakeClient) -> None:
+    written = "node:internal/modules/cjs/loader:1210\nError: Cannot find module 'x.js'\n  at load\n{\n}\nNode.js v20\n"
+    with FaultServer({"on_start": [{"stderr": written}, {"exit": 1}]}) as server:
+        client = client_of(server)
+        with pytest.raises(ConnectError, match=r"last words: Error: Cannot find module 'x.js' \| } \| Node.js v20"):
+            await client.connect()
+
+
 async def test_a_flood_on_stderr_blocks_nobody_and_is_not_kept(client_of: MakeClient) -> None:
     with FaultServer(script([{"stderr": "x" * 99 + "\n", "repeat": 100_000}, {"text": "fine"}])) as server:
         client = client_of(server)
