@@ -18,6 +18,7 @@ from codebuddy_mcp_tools.cli.session import Session, session_of
 from codebuddy_mcp_tools.config import display_command, display_url, parse, parse_server, set_value, target_of
 from codebuddy_mcp_tools.config.models import StdioServer
 from codebuddy_mcp_tools.errors import ConfigError
+from codebuddy_mcp_tools.policy import command_argument
 from codebuddy_mcp_tools.types import JSON, Scope, Transport
 
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # Typer 0.2x has its own copy of Click's UsageError
@@ -155,7 +156,8 @@ def _store(session: Session, scope: Scope, name: str, raw: Mapping[str, JSON], *
 def _hint(session: Session, scope: Scope, name: str, transport: Transport, raw: Mapping[str, JSON]) -> None:
     if scope is not Scope.PROJECT:
         return
-    remark(f'A server of a project starts only after approval: codebuddy-mcp approve "{name}"', style="dim")
+    approve = f"codebuddy-mcp approve {command_argument(name)}"
+    remark(f"A server of a project starts only after approval: {approve}", style="dim")
     values = raw.get("env" if transport is Transport.STDIO else "headers")
     literal = [key for key, value in values.items() if "${" not in str(value)] if isinstance(values, Mapping) else []
     if literal:

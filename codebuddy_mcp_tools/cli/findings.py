@@ -17,7 +17,7 @@ from codebuddy_mcp_tools.config import ServerEntry, Settings, expand_server
 from codebuddy_mcp_tools.config.display import is_secret_name
 from codebuddy_mcp_tools.config.models import HttpServer, ServerConfig, SseServer, StdioServer
 from codebuddy_mcp_tools.errors import BlockedURLError, ConfigError
-from codebuddy_mcp_tools.policy import OutboundRules
+from codebuddy_mcp_tools.policy import OutboundRules, command_argument
 from codebuddy_mcp_tools.policy.fingerprint import working_directory
 from codebuddy_mcp_tools.types import Admission, Scope, ServerStatus
 
@@ -153,16 +153,15 @@ def _url(entry: ServerEntry, config: SseServer | HttpServer, world: World) -> It
 
 def check_admission(entry: ServerEntry, admission: Admission) -> Iterator[Finding]:
     """Why an entry that is right does not start."""
+    approve = f"codebuddy-mcp approve {command_argument(entry.name)}"
     if admission is Admission.PENDING:
-        yield Finding(
-            "warning", entry.name, "waits for approval, so it is not started", f'codebuddy-mcp approve "{entry.name}"'
-        )
+        yield Finding("warning", entry.name, "waits for approval, so it is not started", approve)
     elif admission is Admission.REJECTED:
         yield Finding(
             "note",
             entry.name,
             "was refused, by an answer or by disabledMcpjsonServers",
-            f'codebuddy-mcp approve "{entry.name}", or take it out of that list',
+            f"{approve}, or take it out of that list",
         )
     elif admission is Admission.DISABLED:
         remedy = "take out disabled/enabled of the entry, or the name in disabledMcpServers"

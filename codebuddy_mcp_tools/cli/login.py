@@ -14,7 +14,7 @@ import typer
 
 from codebuddy_mcp_tools.cli.output import ExitCode, fail, remark, say
 from codebuddy_mcp_tools.cli.session import Session, session_of
-from codebuddy_mcp_tools.policy import Redactor
+from codebuddy_mcp_tools.policy import Redactor, command_argument
 from codebuddy_mcp_tools.types import Admission
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _spec(session: Session, name: str, redactor: Redactor) -> ConnectionSpec:
         raise fail(f'"{entry.name}" is a local program: there is nothing to log in to', ExitCode.USAGE)
     admission = session.admission(entry)
     if admission in (Admission.PENDING, Admission.REJECTED):
-        hint = f'codebuddy-mcp approve "{entry.name}"'
+        hint = f"codebuddy-mcp approve {command_argument(entry.name)}"
         raise fail(f'"{entry.name}" has not been approved; nothing was sent: {hint}', ExitCode.NEEDS_ANSWER)
     return connection_spec(
         entry,

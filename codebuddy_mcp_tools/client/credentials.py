@@ -9,6 +9,7 @@ import httpx
 from codebuddy_mcp_tools.client.token_store import TokenStore
 from codebuddy_mcp_tools.client.transport import ConnectionSpec
 from codebuddy_mcp_tools.policy.secrets import Redactor
+from codebuddy_mcp_tools.policy.text import command_argument
 
 
 def credentials(
@@ -20,7 +21,7 @@ def credentials(
     """
     if any(name.lower() == "authorization" for name in headers):
         return None, "the server does not accept the configured Authorization"
-    command = f"`codebuddy-mcp login {spec.name}`"
+    command = f"`codebuddy-mcp login {command_argument(spec.name)}`"
     store = TokenStore(spec.tokens_dir, spec.name, url)
     if not store.exists():
         return None, f"it wants credentials: {command}, or a header in its entry"

@@ -18,7 +18,15 @@ from codebuddy_mcp_tools.policy.rules import several
 from codebuddy_mcp_tools.policy.secrets import Redactor, SecretFilter, display_url, mask, watch_logs
 from codebuddy_mcp_tools.policy.shadowing import report_shadowing, words_of
 from codebuddy_mcp_tools.policy.signals import find_injection_signals
-from codebuddy_mcp_tools.policy.text import MAX_DESCRIPTION, Cleaned, clean, clean_description, clean_line, show
+from codebuddy_mcp_tools.policy.text import (
+    MAX_DESCRIPTION,
+    Cleaned,
+    clean,
+    clean_description,
+    clean_line,
+    command_argument,
+    show,
+)
 
 __all__ = [
     "MAX_DESCRIPTION",
@@ -41,6 +49,7 @@ __all__ = [
     "clean",
     "clean_description",
     "clean_line",
+    "command_argument",
     "defang",
     "display_url",
     "effect_of",

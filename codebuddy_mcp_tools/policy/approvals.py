@@ -135,7 +135,8 @@ class ServerApprovals:
             self._store.change(edit)
         except ConfigError as error:
             self._unsaved[key] = answer
-            self._report("write", f"{error}; the answer about {entry.name!r} counts for this process only")
+            problem = str(error).removeprefix(f"{self._store.path} ")
+            self._report("write", f"{problem}; the answer about {entry.name!r} counts for this process only")
             return False
         return True
 
@@ -168,9 +169,8 @@ class ServerApprovals:
     def _read(self) -> dict[str, Any]:
         data = self._store.read()
         if self._store.problem:
-            self._report(
-                "read", f"{self._store.problem}: no server counts as approved; approve again, or repair the file"
-            )
+            problem = self._store.problem.removeprefix(f"{self._store.path} ")
+            self._report("read", f"{problem}: no server counts as approved; approve again, or repair the file")
         return data
 
     def _user_key(self) -> bytes:
@@ -183,7 +183,9 @@ class ServerApprovals:
     def _stored_key(self) -> bytes | None:
         raw = read_private(self._key_path, secret=True)
         if isinstance(raw, Distrust):
-            self._report("key", f"{raw.reason}: earlier approvals do not count any more")
+            self._report(
+                "key", f"{raw.reason.removeprefix(f'{self._key_path} ')}: earlier approvals do not count any more"
+            )
             return None
         if raw is None:
             return None
@@ -192,7 +194,7 @@ class ServerApprovals:
         except ValueError:
             key = b""
         if len(key) != _KEY_BYTES:
-            self._report("key", f"{self._key_path} is damaged: earlier approvals do not count any more")
+            self._report("key", f"is damaged: earlier approvals do not count any more")
             return None
         return key
 
@@ -206,11 +208,12 @@ class ServerApprovals:
                     return theirs
                 replace_private(self._key_path, key.hex().encode("ascii"))
         except (OSError, Timeout) as error:
-            self._report("key", f"{self._key_path} cannot be written ({error}): approvals count for this process only")
+            self._report("key", f"cannot be written ({error}): approvals count for this process only")
         return key
 
     def _report(self, what: str, message: str) -> None:
-        self._problems[what] = Diagnostic("warning", message, path=self._store.path)
+        path = self._key_path if what == "key" else self._store.path
+        self._problems[what] = Diagnostic("warning", message, path=path)
 
 
 def needs_approval(entry: ServerEntry, settings: Settings) -> bool:

@@ -11,6 +11,7 @@ Every function takes linear time in the length of its argument, and never raises
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 
 from codebuddy_mcp_tools.policy.scan import Scan
@@ -98,6 +99,13 @@ def show(text: str) -> str:
     if text.isprintable() and "\\" not in text:
         return text
     return "".join(_shown(char) for char in text)
+
+
+def command_argument(name: str) -> str:
+    """A name as the last argument of a command that somebody may copy: one word, and never an option or two names."""
+    plain = all(char.isalnum() or char in "_.- " for char in name)
+    quoted = shlex.quote(name) if not plain else f'"{name}"' if " " in name else name
+    return f"-- {quoted}" if name.startswith("-") else quoted
 
 
 def _shown(char: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from codebuddy_mcp_tools.config import ServerEntry, Settings
-from codebuddy_mcp_tools.policy import ApprovalRequest, ServerApprovals
+from codebuddy_mcp_tools.policy import ApprovalRequest, ServerApprovals, command_argument
 from codebuddy_mcp_tools.types import Admission
 
 ApprovalHandler = Callable[[ApprovalRequest], bool | Awaitable[bool]]
@@ -55,10 +55,11 @@ class Gatekeeper:
         if entry.name in self._settings.disabled_mcp_servers:
             return Admission.DISABLED, "named in disabledMcpServers"
         state = self._approvals.state(entry, self._settings)
+        approve = f"codebuddy-mcp approve {command_argument(entry.name)}"
         if state is Admission.PENDING:
-            return state, f"waits for approval: run `codebuddy-mcp approve {entry.name}` or give an approval_handler"
+            return state, f"waits for approval: run `{approve}` or give an approval_handler"
         if state is Admission.REJECTED:
-            return state, f"not approved; run `codebuddy-mcp approve {entry.name}` to change that"
+            return state, f"not approved; run `{approve}` to change that"
         return state, None
 
     @property

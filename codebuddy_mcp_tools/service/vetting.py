@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from codebuddy_mcp_tools.policy import PinReport, ToolPins, clean, clean_line, find_injection_signals, words_of
+from codebuddy_mcp_tools.policy import (
+    PinReport,
+    ToolPins,
+    clean,
+    clean_line,
+    command_argument,
+    find_injection_signals,
+    words_of,
+)
 from codebuddy_mcp_tools.types import ServerInfo, ToolListing
 
 _MOST_LINES = 20
@@ -76,7 +84,7 @@ def quoted(tool: str) -> str:
 
 def _lines(report: PinReport) -> Iterator[str]:
     for change in report.changed:
-        accept = f"see and accept with `codebuddy-mcp approve {report.server} --tools`"
+        accept = f"see and accept with `codebuddy-mcp approve --tools {command_argument(report.server)}`"
         yield f"tool {quoted(change.tool)} {change.kind} since it was approved; {accept}"
     if report.problem:
         yield report.problem

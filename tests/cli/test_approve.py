@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -70,7 +71,7 @@ def test_a_changed_definition_is_shown_before_it_is_accepted(cli):
         server.update(tools=[TOOL | {"description": "Reads,\nand \u202esends."}])
         held = cli.run("tools", code=None)
         assert "mcp__s__t" not in held.stdout
-        assert "approve s --tools" in cli.run("doctor", code=None).stdout
+        assert "approve --tools s" in cli.run("doctor", code=None).stdout
         unanswered = cli.run("approve", "--tools", code=3)
         assert r"~ description: Reads. → Reads,\nand \u202esends." in unanswered.stdout
         assert "--yes" in unanswered.stderr
@@ -214,3 +215,14 @@ def test_doctor_tells_a_damaged_pin_store_shadowing_and_rules_that_do_nothing(cl
             assert part in told, part
         findings = cli.json("doctor", code=None)["findings"]
         assert all(set(finding) == {"severity", "subject", "message", "suggestion"} for finding in findings)
+
+
+def test_a_command_to_copy_never_approves_more_than_its_server(cli):
+    servers = {name: {"command": "x"} for name in ("--yes", "a b", "a", "b")}
+    cli.write(".mcp.json", {"mcpServers": servers})
+    suggestions = {f["subject"]: f["suggestion"] for f in cli.json("doctor", "--no-connect", code=1)["findings"]}
+    for name in ("--yes", "a b"):
+        program, *arguments = shlex.split(suggestions[name])
+        assert program == "codebuddy-mcp"
+        cli.run(arguments[0], "--yes", *arguments[1:])
+    assert admissions(cli) == {"--yes": "admitted", "a b": "admitted", "a": "pending", "b": "pending"}

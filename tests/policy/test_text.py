@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import unicodedata
 
@@ -9,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebuddy_mcp_tools.policy.text import MAX_DESCRIPTION, clean, clean_description, clean_line, show
+from codebuddy_mcp_tools.policy.text import (
+    MAX_DESCRIPTION,
+    clean,
+    clean_description,
+    clean_line,
+    command_argument,
+    show,
+)
 
 _VISIBLE_FORMATS = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd")
 _JOINERS = frozenset("\u200c\u200d")
@@ -120,3 +128,23 @@ def test_what_is_shown_is_printable_and_two_texts_are_never_shown_alike(text: st
     shown = show(text)
     assert shown.isprintable()
     assert show(text + "\\n") != show(text + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("plain-name_1.x", "plain-name_1.x"),
+        ("näme", "näme"),
+        ("Google Sheets", '"Google Sheets"'),
+        ("a b", '"a b"'),
+        ("--yes", "-- --yes"),
+        ("-y", "-- -y"),
+        ("-- all", '-- "-- all"'),
+        ("$(id)", "'$(id)'"),
+        ("`id`", "'`id`'"),
+        ("a;b", "'a;b'"),
+    ],
+)
+def test_a_name_in_a_command_to_copy_is_one_argument(name: str, argument: str) -> None:
+    assert command_argument(name) == argument
+    assert shlex.split(argument)[-1] == name

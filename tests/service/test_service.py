@@ -60,7 +60,7 @@ async def test_a_definition_that_changed_is_reported_and_held_back_only_under_bl
         assert [t.name for t in listing.tools] == offered
         [warning] = second.status()[0].warnings
         assert "'t' changed" in warning
-        assert "approve s --tools" in warning
+        assert "approve --tools s" in warning
         if policy == "block":
             with pytest.raises(ToolDeniedError, match="held back"):
                 await second.call(ToolInfo("s", "t"), {})
