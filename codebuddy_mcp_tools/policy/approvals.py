@@ -194,7 +194,7 @@ class ServerApprovals:
         except ValueError:
             key = b""
         if len(key) != _KEY_BYTES:
-            self._report("key", f"is damaged: earlier approvals do not count any more")
+            self._report("key", "is damaged: earlier approvals do not count any more")
             return None
         return key
 
