@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from codebuddy_mcp_tools.policy.spellings import in_base, spellings
+from codebuddy_mcp_tools.policy.spellings import Spellings
 from codebuddy_mcp_tools.types import JSON
 
 MASK = "***"
@@ -47,8 +47,8 @@ class Redactor:
 
     def __init__(self, *values: str) -> None:
         self._lock = threading.Lock()
-        self._wholes: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
+        self._secrets: dict[str, Spellings] = {}
+        self._longest_first: tuple[Spellings, ...] = ()
         self.add(*values)
 
     def add(self, *values: str | None) -> None:
@@ -60,19 +60,20 @@ class Redactor:
         """
         wholes = {whole for value in values if value for whole in _wholes(value)}
         with self._lock:
-            if not wholes <= self._wholes:
-                self._wholes |= wholes
-                longest_first = sorted(self._wholes, key=lambda whole: (-len(whole), whole))
-                encoded = [form for whole in longest_first for form in in_base(whole)]
-                self._pattern = re.compile("|".join([*map(spellings, longest_first), *encoded]))
+            if new := wholes - self._secrets.keys():
+                self._secrets.update({whole: Spellings(whole) for whole in new})
+                # Half of a longer secret must not be left when a shorter one in it is replaced.
+                longest_first = sorted(self._secrets, key=lambda whole: (-len(whole), whole))
+                self._longest_first = tuple(self._secrets[whole] for whole in longest_first)
 
     def redact(self, text: str) -> str:
         """The text without any secret."""
-        pattern = self._pattern
-        return text if pattern is None else pattern.sub(MASK, text)
+        for secret in self._longest_first:
+            text = secret.hide(text, MASK)
+        return text
 
     def __repr__(self) -> str:
-        return f"<Redactor of {len(self._wholes)} secrets>"
+        return f"<Redactor of {len(self._secrets)} secrets>"
 
 
 def redact_json(value: JSON, redact: Callable[[str], str], depth: int = 32) -> JSON:

@@ -19,23 +19,49 @@ _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _ENTITIES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
 _BASE64 = {"+": rf"(?:[+-]|{_PERCENT}2[bB])", "/": rf"(?:[/_]|{_BACKSLASHES}/|{_PERCENT}2[fF])"}
 _SHORTEST_ENCODED = 6
+_PIECE = re.compile("[A-Za-z0-9]+")
 
 
-def spellings(secret: str) -> str:
-    """A pattern that matches the secret in every spelling that can be read character by character."""
-    return "".join(_spelled(char) for char in re.sub(r"\\+", r"\\", secret))
+class Spellings:
+    """Finds one secret in every spelling.
+
+    A pattern that long takes milliseconds to compile and a while to run, and nearly no text holds a secret: it is made
+    and used only where a piece of the secret stands that no encoding changes.
+    """
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+        self._encoded = _in_base(secret)
+        pieces = [_longest_piece(text) for text in (secret, *self._encoded)]
+        digits = secret.encode("utf-8", "surrogatepass").hex()
+        self._signs = (*pieces, digits, digits.upper()) if pieces[0] else ()
+        self._pattern: re.Pattern[str] | None = None
+
+    def hide(self, text: str, mask: str) -> str:
+        """The text with `mask` in place of the secret."""
+        if self._signs and not any(sign in text for sign in self._signs):
+            return text
+        if self._pattern is None:
+            plain = "".join(_spelled(char) for char in re.sub(r"\\+", r"\\", self._secret))
+            digits = f"(?i:{self._secret.encode('utf-8', 'surrogatepass').hex()})"
+            encoded = ["".join(_BASE64.get(char, char) for char in core) for core in self._encoded]
+            self._pattern = re.compile("|".join([plain, *encoded, digits]))
+        return self._pattern.sub(mask, text)
 
 
-def in_base(secret: str) -> list[str]:
-    """Patterns for the secret in base64, wherever it stands in what was encoded, and in hexadecimal."""
+def _in_base(secret: str) -> tuple[str, ...]:
+    """The secret in base64 wherever it stands in what was encoded: what depends on it alone, not on its neighbours."""
     raw = secret.encode("utf-8", "surrogatepass")
-    found = [f"(?i:{raw.hex()})"]
+    cores = []
     for before in range(3):
         text = base64.b64encode(b"\0" * before + raw).decode("ascii")
-        # Only what depends on the secret alone, not on its neighbours.
-        core = text[-(-8 * before // 6) : 8 * (before + len(raw)) // 6]
-        found.append("".join(_BASE64.get(char, char) for char in core) if len(core) >= _SHORTEST_ENCODED else "")
-    return [form for form in found if len(form) >= _SHORTEST_ENCODED]
+        cores.append(text[-(-8 * before // 6) : 8 * (before + len(raw)) // 6])
+    return tuple(core for core in cores if len(core) >= _SHORTEST_ENCODED)
+
+
+def _longest_piece(text: str) -> str:
+    """The longest run of letters and digits: these are the same in every spelling."""
+    return max(_PIECE.findall(text), key=len, default="")
 
 
 @lru_cache(maxsize=1 << 12)
