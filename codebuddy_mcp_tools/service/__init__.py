@@ -5,7 +5,7 @@ were not there, and what went wrong with it is one line in its status. Nothing h
 """
 
 from codebuddy_mcp_tools.service.admission import ApprovalHandler, ask, consult
-from codebuddy_mcp_tools.service.server import MAIN_SESSION
+from codebuddy_mcp_tools.service.server import MAIN_SESSION, ConfiguredServer
 from codebuddy_mcp_tools.service.service import MCPService
 
-__all__ = ["MAIN_SESSION", "ApprovalHandler", "MCPService", "ask", "consult"]
+__all__ = ["MAIN_SESSION", "ApprovalHandler", "ConfiguredServer", "MCPService", "ask", "consult"]

@@ -123,6 +123,11 @@ class MCPService:
         """All configured servers, in the order of the configuration."""
         return tuple(self._registry.servers)
 
+    @property
+    def servers(self) -> tuple[ConfiguredServer, ...]:
+        """The records of all configured servers, in the order of the configuration."""
+        return tuple(self._registry.servers.values())
+
     def server(self, name: str) -> ConfiguredServer:
         """The record of one server.
 

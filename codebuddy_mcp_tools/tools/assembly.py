@@ -6,6 +6,7 @@ provider runs; what else the settings say holds from the start.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from langchain_core.tools import BaseTool
 
-from codebuddy_mcp_tools.config import Settings
+from codebuddy_mcp_tools.config import ServerConfig, Settings
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.policy import ExposureRules, PermissionPolicy
-from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
+from codebuddy_mcp_tools.service import ApprovalHandler, ConfiguredServer, MCPService
 from codebuddy_mcp_tools.tools.call import CallPath
 from codebuddy_mcp_tools.tools.catalog import ToolCatalog
 from codebuddy_mcp_tools.tools.definitions import definition
@@ -174,15 +175,22 @@ class Assembly:
         """Bring the tools in step with what the servers listed last, and with the settings in force."""
         with self._lock:  # several threads and loops may ask at the same time
             self._follow_settings()
-            listings, configs, infos = [], {}, {}
-            for name in self._service.names:
-                record = self._service.server(name)
-                if record.listing is not None and record.entry.config is not None:
-                    listings.append(record.exposed_listing())
-                    configs[name] = record.entry.config
-                    infos[name] = record.info()
+            records = self._listed()
+            listings = [record.exposed_listing() for record, _ in records]
+            configs = {record.name: config for record, config in records}
+            infos = {record.name: record.info() for record, _ in records}
             if self._toolset.update(listings, configs, infos, self._path, self.settings):
                 self.catalog.update(self._toolset.tools)
+
+    async def rebuild_apart(self) -> None:
+        """`rebuild` without holding up the running loop: thousands of tools take a second."""
+        listings = [record.exposed_listing() for record, _ in self._listed()]
+        if self._service.settings is not self._followed or not self._toolset.is_made_of(listings):
+            await asyncio.to_thread(self.rebuild)
+
+    def _listed(self) -> list[tuple[ConfiguredServer, ServerConfig]]:
+        servers = self._service.servers
+        return [(s, s.entry.config) for s in servers if s.listing is not None and s.entry.config is not None]
 
     def _follow_settings(self) -> None:
         in_force = self._service.settings

@@ -184,7 +184,7 @@ class ToolProvider:
 
     async def _load(self, server: str | None, *, refresh: bool) -> list[BaseTool]:
         await self._service.list_tools(server, refresh=refresh)
-        self._assembly.rebuild()
+        await self._assembly.rebuild_apart()
         chosen = (t for t in self._assembly.tools if server is None or t.info.server == server)
         return [*self.core_tools, *chosen]
 
@@ -290,7 +290,7 @@ class ToolProvider:
         if changed:
             await self.get_tools_async()
         else:
-            self._assembly.rebuild()
+            await self._assembly.rebuild_apart()
         logger.info("configuration taken over; servers concerned: %s", ", ".join(changed) or "none")
 
     # -- end -----------------------------------------------------------------------------------------------------

@@ -68,11 +68,9 @@ class Toolset:
         settings: Settings,
     ) -> bool:
         """Rebuild what changed. Returns whether the set of tools is another one than before."""
-        listed = [tool for listing in listings for tool in listing.tools]
-        same = len(listed) == len(self._listed) and all(a is b for a, b in zip(listed, self._listed, strict=True))
-        if same and settings is self._settings:
+        if settings is self._settings and self.is_made_of(listings):
             return False
-        self._listed, self._settings = listed, settings
+        self._listed, self._settings = [tool for listing in listings for tool in listing.tools], settings
         tools = [tool for listing in listings for tool in _distinct(listing) if self._accepts(tool)]
         self.names = NameTable([(t.server, t.name) for t in tools], self._reserved)
         self.permissions = PermissionPolicy.from_settings(settings, servers=configs, tools=tools)
@@ -86,6 +84,11 @@ class Toolset:
         self._made = made
         before, self.tools = self.tools, tuple(tool for _, _, tool in made.values())
         return before != self.tools or any(a is not b for a, b in zip(before, self.tools, strict=True))
+
+    def is_made_of(self, listings: Sequence[ToolListing]) -> bool:
+        """Whether the tools were made from these definitions."""
+        listed = [tool for listing in listings for tool in listing.tools]
+        return len(listed) == len(self._listed) and all(a is b for a, b in zip(listed, self._listed, strict=True))
 
     def _entry(
         self, info: ToolInfo, config: ServerConfig, server: ServerInfo | None, path: CallPath
