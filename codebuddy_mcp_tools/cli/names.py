@@ -28,6 +28,8 @@ def find_tool(session: Session, provider: ToolProvider, text: str) -> MCPTool:
     resolution = provider.catalog.resolve(text)
     if resolution.tool is not None:
         return resolution.tool
+    if resolution.denied:
+        raise fail(f'"{text}" is denied by the permission rules; codebuddy-mcp doctor shows them')
     if resolution.ambiguous:
         raise fail(f'"{text}" is the name of several tools; say which: {", ".join(resolution.near)}')
     near = (

@@ -152,6 +152,21 @@ class NameTable:
         return tuple(name for _, name in sorted(scored)[:5])
 
 
+def names_another_server(text: str, server: str, others: Iterable[str]) -> bool:
+    """Whether a spelling says that it is a tool of another server than `server`, which may only be away.
+
+    A server can name a tool `mcp__bank__pay`; a call of that is the bank's, or nobody's.
+
+    Args:
+        others: all configured servers.
+    """
+    spelled, own = normal(text.strip()), normal(server)
+    if re.match(r"mcp_+[^_]+_", spelled):
+        return re.match(rf"mcp_+{re.escape(own)}_", spelled) is None
+    claims = (f"{normal(other)}{separator}" for other in others if normal(other) != own for separator in ("__", "."))
+    return any(spelled.startswith(claim) or text.strip().casefold().startswith(claim) for claim in claims)
+
+
 def _plain(server: str, tool: str) -> str:
     return f"{PREFIX}{fold(server)}__{fold(tool)}"
 

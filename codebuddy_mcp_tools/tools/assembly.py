@@ -180,7 +180,7 @@ class Assembly:
             configs = {record.name: config for record, config in records}
             infos = {record.name: record.info() for record, _ in records}
             if self._toolset.update(listings, configs, infos, self._path, self.settings):
-                self.catalog.update(self._toolset.tools)
+                self.catalog.update(self._toolset.tools, self._toolset.denied)
 
     async def rebuild_apart(self) -> None:
         """`rebuild` without holding up the running loop: thousands of tools take a second."""

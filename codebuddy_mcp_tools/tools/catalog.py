@@ -7,13 +7,14 @@ activates is appended. A catalogue holds no state of any conversation: what is a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.tools import BaseTool
 
 from codebuddy_mcp_tools.policy import ExposureRules
 from codebuddy_mcp_tools.policy.exposure import AUTO_SHARE, DEFAULT_CONTEXT_WINDOW
+from codebuddy_mcp_tools.policy.names import Pair
 from codebuddy_mcp_tools.tools.costs import CatalogCost, ToolCost
 from codebuddy_mcp_tools.tools.definitions import TokenCounter, bound_text, definition, estimate_tokens
 from codebuddy_mcp_tools.tools.discovery_input import execute_arguments
@@ -65,7 +66,7 @@ class ToolCatalog:
         self.wait_loading = wait_loading
         self.readers = tuple(readers)
         self._count = counter or estimate_tokens
-        self._finder = ToolFinder(embeddings, reserved)
+        self._finder = ToolFinder(embeddings, reserved, lambda: [status.name for status in self.server_states()])
         self._tools: dict[str, MCPTool] = {}
         self._forms = ToolForms()
         self._tokens: dict[str, tuple[MCPTool, tuple[int, int]]] = {}
@@ -73,14 +74,18 @@ class ToolCatalog:
         self._window = DEFAULT_CONTEXT_WINDOW
         self._generation = 0
 
-    def update(self, tools: Sequence[MCPTool]) -> None:
-        """Take over a new set of tools; only what differs is indexed again."""
+    def update(self, tools: Sequence[MCPTool], denied: Iterable[Pair] = ()) -> None:
+        """Take over a new set of tools; only what differs is indexed again.
+
+        Args:
+            denied: server and name of tools that exist and are denied: their names mean no other tool.
+        """
         fresh = {tool.name: tool for tool in tools}
         gone = [name for name, tool in self._tools.items() if fresh.get(name) is not tool]
         for name in gone:
             self._forms.forget(name)
             self._tokens.pop(name, None)
-        self._finder.update(fresh)
+        self._finder.update(fresh, denied)
         self._tools = fresh
         self._levels.clear()
         self._generation += 1
@@ -284,6 +289,8 @@ class ToolCatalog:
             found: what it came to.
             searchable: ToolSearch is there to be used.
         """
+        if found.denied:
+            return f"{name!r} is denied by the permission rules"
         if found.ambiguous:
             return f"{name!r} is the name of several tools; say which: {', '.join(found.near)}"
         if found.near:

@@ -9,8 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codebuddy_mcp_tools.policy import Ambiguous, NameTable
+from codebuddy_mcp_tools.policy.names import Pair, names_another_server, normal, visible_name
 from codebuddy_mcp_tools.tools.search import EXACT, SearchIndex
 from codebuddy_mcp_tools.tools.semantic import SemanticRanks
+from codebuddy_mcp_tools.tools.tokens import squashed
 from codebuddy_mcp_tools.tools.tool import MCPTool
 from codebuddy_mcp_tools.types import ToolInfo
 
@@ -30,6 +32,8 @@ class Resolution:
     near: tuple[str, ...] = ()
     ambiguous: bool = False
     """`near` are tools that all have this name, not misspellings of it."""
+    denied: bool = False
+    """The name is that of a tool that the permission rules deny: nothing else may stand in for it."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +92,20 @@ class ToolFinder:
     Args:
         embeddings: helps with queries by words; optional.
         reserved: names that no tool has.
+        servers: the names of all configured servers, also of those whose tools are not known.
     """
 
-    def __init__(self, embeddings: Embeddings | None = None, reserved: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        embeddings: Embeddings | None = None,
+        reserved: Iterable[str] = (),
+        servers: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
         self._semantic = SemanticRanks(embeddings) if embeddings is not None else None
         self._reserved = tuple(reserved)
+        self._servers = servers
+        self._denied: frozenset[Pair] = frozenset()
+        self._denied_spellings: set[str] = set()
         self._index = SearchIndex()
         self._lock = threading.Lock()
         self._tools: dict[str, MCPTool] = {}
@@ -100,14 +113,23 @@ class ToolFinder:
         self._names: NameTable | None = None
         self._by_pair: dict[tuple[str, str], MCPTool] = {}
 
-    def update(self, tools: dict[str, MCPTool]) -> None:
-        """Take over a new set of tools by visible name; only what differs is indexed again."""
+    def update(self, tools: dict[str, MCPTool], denied: Iterable[Pair] = ()) -> None:
+        """Take over a new set of tools by visible name; only what differs is indexed again.
+
+        Args:
+            denied: tools that exist and may not be found.
+        """
         with self._lock:
             self._index.remove([name for name, tool in self._tools.items() if tools.get(name) is not tool])
             for name, tool in tools.items():
                 if self._tools.get(name) is not tool:
                     self._index.add(name, tool.info)
-            self._tools, self._names = tools, None
+            self._tools, self._names, self._denied = tools, None, frozenset(denied)
+            self._denied_spellings = {
+                squashed(form)
+                for server, tool in self._denied
+                for form in (tool, server + tool, visible_name(server, tool))
+            }
             self._infos = {name: tool.info for name, tool in tools.items()}
 
     # -- by name -------------------------------------------------------------------------------------------------
@@ -118,19 +140,27 @@ class ToolFinder:
         if found is not None:
             return Resolution(found)
         with self._lock:
-            return self._resolved(text)
+            answer = self._resolved(text)
+        tool = answer.tool
+        if tool is None or normal(tool.name) == normal(text.strip().rpartition(".")[2]):
+            return answer
+        stands_in = names_another_server(text, tool.info.server, self._servers())
+        return Resolution(None, (tool.name,)) if stands_in else answer
 
     def _resolved(self, text: str) -> Resolution:
         if self._names is None:
             self._by_pair = {(tool.info.server, tool.info.name): tool for tool in self._tools.values()}
-            self._names = NameTable(self._by_pair, self._reserved)
+            self._names = NameTable([*self._by_pair, *self._denied], self._reserved)
         answer = self._names.resolve(text)
         if isinstance(answer, tuple):
-            return Resolution(self._by_pair[answer])
+            return Resolution(None, denied=True) if answer in self._denied else Resolution(self._by_pair[answer])
         if isinstance(answer, Ambiguous):
-            return Resolution(None, tuple(self._by_pair[pair].name for pair in answer.pairs), ambiguous=True)
+            allowed = [self._by_pair[pair] for pair in answer.pairs if pair in self._by_pair]
+            return Resolution(None, tuple(tool.name for tool in allowed), ambiguous=True, denied=not allowed)
         if (found := self._tools.get(text.strip().rpartition(".")[2])) is not None:
             return Resolution(found)  # some models put a name space of theirs before it: `functions.mcp__a__b`
+        if squashed(text) in self._denied_spellings:
+            return Resolution(None, denied=True)
         spelled = self._index.spelled(text)
         if len(spelled) == 1:
             return Resolution(self._tools[spelled[0]])

@@ -56,6 +56,8 @@ class Toolset:
         self.names = NameTable((), self._reserved)
         self.permissions = PermissionPolicy.from_settings(settings)
         self.tools: tuple[MCPTool, ...] = ()
+        self.denied: list[tuple[str, str]] = []
+        """Server and name of the tools that the rules deny."""
         self.problems: dict[str, tuple[str, ...]] = {}
         """Per server, one line for each tool that could not be used."""
 
@@ -75,15 +77,19 @@ class Toolset:
         self.names = NameTable([(t.server, t.name) for t in tools], self._reserved)
         self.permissions = PermissionPolicy.from_settings(settings, servers=configs, tools=tools)
         self.problems = {}
+        known_denied = self.denied
+        self.denied = [(t.server, t.name) for t in tools if self.permissions.decide(t).effect == "deny"]
+        hidden = frozenset(self.denied)
         made = {
             (info.server, info.name): entry
             for info in tools
-            if self.permissions.decide(info).effect != "deny"
+            if (info.server, info.name) not in hidden
             and (entry := self._entry(info, configs[info.server], infos.get(info.server), path)) is not None
         }
         self._made = made
         before, self.tools = self.tools, tuple(tool for _, _, tool in made.values())
-        return before != self.tools or any(a is not b for a, b in zip(before, self.tools, strict=True))
+        same = len(before) == len(self.tools) and all(a is b for a, b in zip(before, self.tools, strict=True))
+        return not same or known_denied != self.denied
 
     def is_made_of(self, listings: Sequence[ToolListing]) -> bool:
         """Whether the tools were made from these definitions."""
