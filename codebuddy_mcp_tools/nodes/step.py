@@ -152,6 +152,12 @@ class Step:
         self._results[position] = result
         return result
 
+    def cut_off(self) -> None:
+        """The step was cancelled, or broke: what its calls came to is there when it runs again in this process."""
+        self._rules.gates.forget(self._turn_key)
+        if self._results:
+            self._rules.finished.keep(self._task_key, self._results)
+
     def suspend(self, position: int, interrupt: GraphInterrupt) -> Command[Any]:
         """A call waits for a person. Its neighbours finish first; `output` says what becomes of the step."""
         self._suspended[position] = interrupt

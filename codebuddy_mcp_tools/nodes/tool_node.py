@@ -122,6 +122,9 @@ class MCPToolNode(Runnable[Any, Any]):
         token = _step.set(step)
         try:
             output = self._inner.invoke(step.inner_input(), config, **kwargs)
+        except BaseException:
+            step.cut_off()
+            raise
         finally:
             _step.reset(token)
         return step.output(output)
@@ -138,6 +141,9 @@ class MCPToolNode(Runnable[Any, Any]):
         token = _step.set(step)
         try:
             output = await self._inner.ainvoke(step.inner_input(), config, **kwargs)
+        except BaseException:
+            step.cut_off()
+            raise
         finally:
             _step.reset(token)
         return step.output(output)

@@ -136,9 +136,9 @@ class CallPath:
     async def _run(self, call: Call) -> Reply:
         await self._permit(call)
         call.arguments = call.tool.checker.check(call.arguments)
-        async with self._in_flight.during(call) as may_be_sent:
-            if not may_be_sent:
-                return interrupted(call)
+        async with self._in_flight.during(call) as before:
+            if before is not None:
+                return interrupted(call, before)
             send = self._sender(call)
             if self._intercept is None:
                 answer: CallResult | Reply = await send(call.info, call.arguments, None)

@@ -120,9 +120,13 @@ def refused(call: Call, cause: str, next_step: str = "", outcome: Outcome = Outc
     return Reply(f"{head}\n{next_step}".rstrip(), call.artifact(outcome), is_error=True)
 
 
-def interrupted(call: Call) -> Reply:
-    """The answer to a write that was under way when its run was cut off, and that the run would now make again."""
-    return refused(call, f"{call.named} was under way when this run was interrupted.", _UNKNOWN, Outcome.UNKNOWN)
+def interrupted(call: Call, before: str) -> Reply:
+    """The answer to a write that its run was cut off in, or after, and would now make again.
+
+    Args:
+        before: how far it had come.
+    """
+    return refused(call, f"{call.named} {before}.", _UNKNOWN, Outcome.UNKNOWN)
 
 
 def failed(call: Call, error: MCPToolsError, cause: str) -> Reply:
