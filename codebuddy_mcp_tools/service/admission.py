@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -17,13 +18,23 @@ from codebuddy_mcp_tools.config import ServerEntry, Settings
 from codebuddy_mcp_tools.policy import ApprovalRequest, ServerApprovals, command_argument
 from codebuddy_mcp_tools.types import Admission
 
+logger = logging.getLogger(__name__)
+
 ApprovalHandler = Callable[[ApprovalRequest], bool | Awaitable[bool]]
-"""Asked whether something may happen; `True` means yes. May be a coroutine function; a plain one runs in a thread."""
+"""Asked whether something may happen; `True` and nothing else means yes. May be a coroutine function; a plain one runs
+in a thread."""
 
 
 async def ask(handler: ApprovalHandler, request: ApprovalRequest) -> bool:
-    """Put a question to the user's handler. What the handler raises is the caller's to deal with."""
-    return bool(await consult(handler, request))
+    """Put a question to the user's handler. What the handler raises is the caller's to deal with.
+
+    Only `True` is a yes: `lambda request: input("may it? ")` answers "n", which is true for Python.
+    """
+    answer = await consult(handler, request)
+    if not (answer is None or isinstance(answer, bool)):
+        kind = type(answer).__name__
+        logger.warning("the approval handler must return True or False; it returned a %s, which counts as no", kind)
+    return answer is True
 
 
 async def consult(handler: Callable[[Any], Any], request: Any) -> Any:

@@ -154,26 +154,23 @@ class CallPath:
             return
         if decision.effect == "ask" and self._approval_handler is not None:
             request = ApprovalRequest.for_tool(call.info, call.arguments, reason=decision.reason)
-            if await ask(self._approval_handler, request):
-                return
-            raise ToolDeniedError(
-                f"the user did not approve this call of {call.named}",
-                server=call.info.server,
-                tool=call.info.name,
-                rule=decision.rule,
-            )
+            try:
+                if await ask(self._approval_handler, request):
+                    return
+            except Exception as error:
+                if is_control_flow(error):
+                    raise
+                why = f"the approval handler failed ({type(error).__name__}); the call was not made"
+                logger.warning("%s: %s", call.named, why, exc_info=error)
+                raise _denied(call, decision, why) from error
+            raise _denied(call, decision, f"the user did not approve this call of {call.named}")
         how = (
             "it needs a person's approval: use MCPToolNode or MCPToolsMiddleware, give the provider an "
             "approval_handler, or add an allow rule"
             if decision.effect == "ask"
             else "a call with other arguments is denied as well"
         )
-        raise ToolDeniedError(
-            f"{call.named} is not permitted ({decision.reason}); {how}",
-            server=call.info.server,
-            tool=call.info.name,
-            rule=decision.rule,
-        )
+        raise _denied(call, decision, f"{call.named} is not permitted ({decision.reason}); {how}")
 
     # -- there ---------------------------------------------------------------------------------------------------
 
@@ -274,3 +271,7 @@ class CallPath:
             chars=size,
             signals=(reply.artifact.get("signals") if reply else None),
         )
+
+
+def _denied(call: Call, decision: Decision, why: str) -> ToolDeniedError:
+    return ToolDeniedError(why, server=call.info.server, tool=call.info.name, rule=decision.rule)

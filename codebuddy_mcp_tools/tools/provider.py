@@ -22,7 +22,7 @@ from langchain_core.tools import tool as make_tool
 from codebuddy_mcp_tools.client import ClientEvent, ServerHandlers
 from codebuddy_mcp_tools.config import Configuration, ConfigWatcher, Settings, file_problem, load_configuration
 from codebuddy_mcp_tools.config.files import home_folder
-from codebuddy_mcp_tools.errors import UnknownServerError
+from codebuddy_mcp_tools.errors import ConfigError, UnknownServerError
 from codebuddy_mcp_tools.policy import PermissionPolicy, several
 from codebuddy_mcp_tools.service import ApprovalHandler, MCPService
 from codebuddy_mcp_tools.tools.assembly import Assembly, Narrowing, ProviderOptions
@@ -68,7 +68,8 @@ class ToolProvider:
             exposure follow the settings files. Other settings hold until the next provider.
 
     Raises:
-        ConfigError: a `Defer`/`NoDefer` modifier cannot be read. A bad server entry raises nothing: see `status()`.
+        ConfigError: a handler cannot be called, or a `Defer`/`NoDefer` modifier cannot be read. A bad server entry
+            raises nothing: see `status()`.
     """
 
     def __init__(
@@ -89,6 +90,9 @@ class ToolProvider:
         thread_sessions: Collection[str] = (),
         watch: bool = False,
     ) -> None:
+        for role, handler in (("approval", approval_handler), ("elicitation", elicitation_handler)):
+            if not (handler is None or callable(handler)):
+                raise ConfigError(f"{role}_handler must be something to call, not a {type(handler).__name__}")
         self._sources = {"servers": servers, "workspace": workspace, "settings": settings}
         configuration = load_configuration(servers, workspace=workspace, settings=settings)
         self._options = ProviderOptions(
