@@ -147,6 +147,32 @@ class PermissionPolicy:
             if (problem := _problem(rule, verdict, known, inventory) or self._overruled(rule, verdict, known))
         ]
 
+    def inert(self, tools: Iterable[ToolInfo]) -> list[Diagnostic]:
+        """Deny and ask rules that cannot match, or match nothing of a server that has listed its tools; one line each.
+
+        Fewer than `lint` finds: a rule for a server that has listed nothing, or is not configured here, is fine.
+
+        Args:
+            tools: everything that the servers listed, also what is not offered to a model.
+        """
+        known = list(tools)
+        names, servers = {loose(tool.name) for tool in known}, {tool.server for tool in known}
+        return [
+            Diagnostic("warning", f"{rule.origin}: {show(rule.text)} {problem}")
+            for verdict in _STRICTEST_FIRST[:-1]
+            for rule in self._rules[verdict]
+            if (problem := self._inert(rule, verdict, known, names, servers))
+        ]
+
+    def _inert(
+        self, rule: Rule, verdict: Verdict, tools: list[ToolInfo], names: set[str], servers: set[str]
+    ) -> str | None:
+        if rule.problem:
+            return rule.problem if not rule.foreign or loose(rule.body) in names else None
+        if not self._inventory.names_server(rule, servers) or any(self._match(rule, verdict, t).hit for t in tools):
+            return None
+        return "matches no tool"
+
     def _overruled(self, rule: Rule, verdict: Verdict, tools: list[ToolInfo]) -> str | None:
         """Says so when stricter rules decide for every tool that this one matches."""
         matched = [tool for tool in tools if self._match(rule, verdict, tool).hit]

@@ -70,6 +70,8 @@ _HIT = Match(hit=True)
 def parse_rule(text: str, origin: str) -> Rule:
     """Reads one rule; never fails: a rule that cannot match says why in `problem`."""
     stripped = text.strip().strip("\ufeff\u200b")
+    if not stripped:
+        return Rule(text, origin, problem="matches nothing: the rule is empty")
     if _RULE_PREFIX.match(unicodedata.normalize("NFKC", stripped[: len(PREFIX)])):
         return _parse_prefixed(text, stripped[len(PREFIX) :], origin)
     if stripped == "*" or (_SIDECAR_PREFIX.match(stripped) and "*" in stripped):
@@ -121,6 +123,13 @@ class Inventory:
         body = normal(rule.body)
         absent = [key for key, servers in self._servers.items() if not servers <= listed]
         return (rule.bare and bool(absent)) or any(body == key or body.startswith(f"{key}_") for key in absent)
+
+    @staticmethod
+    def names_server(rule: Rule, servers: Iterable[str]) -> bool:
+        """Whether a rule with the prefix is, read plainly, about one of these servers or a tool of one."""
+        body = normal(rule.body)
+        named = not (rule.bare or rule.tool_only or rule.foreign)
+        return named and any(body == key or body.startswith(f"{key}__") for key in map(normal, servers))
 
     def touches(self, rule: Rule, pair: Pair) -> Match:
         """Deny and ask: any reading, any look-alike."""

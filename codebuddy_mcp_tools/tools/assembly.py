@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,8 @@ class ProviderOptions:
     embeddings: Embeddings | None
     count_tokens: Callable[[str], int] | None
     thread_sessions: frozenset[str]
+    told_rules: set[str] = field(default_factory=set)
+    """What was said of rules that stop nothing; a view does not repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +181,11 @@ class Assembly:
             listings = [record.exposed_listing() for record, _ in records]
             configs = {record.name: config for record, config in records}
             infos = {record.name: record.info() for record, _ in records}
+            before = self._toolset.permissions
             if self._toolset.update(listings, configs, infos, self._path, self.settings):
                 self.catalog.update(self._toolset.tools, self._toolset.denied)
+            if self._toolset.permissions is not before:
+                self._tell_inert(record for record, _ in records)
 
     async def rebuild_apart(self) -> None:
         """`rebuild` without holding up the running loop: thousands of tools take a second."""
@@ -201,6 +206,14 @@ class Assembly:
             self.catalog.follow(self._exposure())
         except ConfigError as error:
             logger.warning("%s; what tools are shown stays as it was", error)
+
+    def _tell_inert(self, records: Iterable[ConfiguredServer]) -> None:
+        """A deny rule that stops nothing must not be missed by whoever relies on it; each is named once."""
+        listed = [tool for record in records if record.listing is not None for tool in record.listing.tools]
+        for line in map(str, self._toolset.permissions.inert(listed)):
+            if line not in self._options.told_rules:
+                self._options.told_rules.add(line)
+                logger.warning("%s", line)
 
     def _exposure(self) -> ExposureRules:
         return ExposureRules(self.settings.tool_exposure, (*self.settings.defer, *self._options.defer))
