@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from codebuddy_mcp_tools.nodes import (
         CompletionGate,
+        MCPAgentInput,
         MCPAgentState,
         MCPToolNode,
         MCPToolsMiddleware,
@@ -73,6 +74,7 @@ _HOMES = {
     ),
     "nodes": (
         "CompletionGate",
+        "MCPAgentInput",
         "MCPAgentState",
         "MCPToolNode",
         "MCPToolsMiddleware",
@@ -104,6 +106,7 @@ __all__ = [
     "ConnectionLostError",
     "Decision",
     "HttpServer",
+    "MCPAgentInput",
     "MCPAgentState",
     "MCPClient",
     "MCPService",

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from codebuddy_mcp_tools.nodes.binding import make_model_node
     from codebuddy_mcp_tools.nodes.gate import CompletionGate
     from codebuddy_mcp_tools.nodes.middleware import MCPToolsMiddleware
-    from codebuddy_mcp_tools.nodes.state import MCPAgentState
+    from codebuddy_mcp_tools.nodes.state import MCPAgentInput, MCPAgentState
     from codebuddy_mcp_tools.nodes.tool_node import MCPToolNode
 
 _HOMES = {
     "CompletionGate": "gate",
+    "MCPAgentInput": "state",
     "MCPAgentState": "state",
     "MCPToolNode": "tool_node",
     "MCPToolsMiddleware": "middleware",
@@ -36,6 +37,7 @@ _HOMES = {
 
 __all__ = [
     "CompletionGate",
+    "MCPAgentInput",
     "MCPAgentState",
     "MCPToolNode",
     "MCPToolsMiddleware",

@@ -18,9 +18,10 @@ from langchain_core.tools import tool as make_tool
 from langgraph.graph import END, START, StateGraph
 
 from codebuddy_mcp_tools.nodes.binding import context_window_of, make_model_node, named_model
+from codebuddy_mcp_tools.nodes.checks import check_provider
 from codebuddy_mcp_tools.nodes.gate import CompletionGate, is_reprompt
 from codebuddy_mcp_tools.nodes.schedule import pending_calls, results_of_turn
-from codebuddy_mcp_tools.nodes.state import MCPAgentState, value_of
+from codebuddy_mcp_tools.nodes.state import MCPAgentInput, MCPAgentState, value_of
 from codebuddy_mcp_tools.nodes.tool_node import MCPToolNode
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def build_mcp_agent(
     Raises:
         ConfigError: (on use) a rule asks for approval, and the graph was compiled without a checkpointer.
     """
+    check_provider(provider, "build_mcp_agent")
     model = named_model(model) if isinstance(model, str) else model
     own = [tool if isinstance(tool, BaseTool) else make_tool(tool) for tool in tools]
     tool_node = MCPToolNode(
@@ -92,7 +94,7 @@ def build_mcp_agent(
         return "gate" if route == "model" and is_direct else route
 
     last = "gate" if gate else END
-    graph: StateGraph[Any, Any, Any, Any] = StateGraph(MCPAgentState)
+    graph: StateGraph[Any, Any, Any, Any] = StateGraph(MCPAgentState, input_schema=MCPAgentInput)
     graph.add_node("model", make_model_node(model, provider, tools=own, system_prompt=system_prompt))
     graph.add_node("tools", tool_node)
     graph.add_edge(START, "model")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AnyMessage, HumanMessage, add_notification_metadata
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from codebuddy_mcp_tools.nodes.checks import check_count, check_provider
 from codebuddy_mcp_tools.nodes.debts import owed_in, reprompt
 from codebuddy_mcp_tools.nodes.state import Write, keeps, value_of
 from codebuddy_mcp_tools.nodes.streaming import emit
@@ -38,6 +39,8 @@ class CompletionGate(Runnable[Any, dict[str, Any]]):
     """
 
     def __init__(self, provider: ToolProvider, max_reprompts: int = 1, *, messages_key: str = "messages") -> None:
+        check_provider(provider, "CompletionGate")
+        check_count(max_reprompts, "max_reprompts", "CompletionGate", least=0)
         self.name = "gate"
         self._provider = provider
         self._max = max_reprompts

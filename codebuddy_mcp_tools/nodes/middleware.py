@@ -30,6 +30,7 @@ from codebuddy_mcp_tools.nodes.binding import (
 )
 from codebuddy_mcp_tools.nodes.callgate import CallGate, TurnGates
 from codebuddy_mcp_tools.nodes.calls import Turn, answered_instead, arun_call, run_call
+from codebuddy_mcp_tools.nodes.checks import check_count, check_provider
 from codebuddy_mcp_tools.nodes.debts import ledger_of_turn
 from codebuddy_mcp_tools.nodes.gate import CompletionGate
 from codebuddy_mcp_tools.nodes.schedule import last_ai_message, pending_calls
@@ -51,7 +52,7 @@ class MCPToolsState(AgentState[Any]):
     activated_tools: NotRequired[Annotated[list[str], keep_order_union]]
     unverified_writes: NotRequired[Annotated[list[Write], merge_writes]]
     gate_reprompts: NotRequired[int]
-    approved_tools: NotRequired[Annotated[list[str], keep_order_union]]
+    approved_tools: NotRequired[Annotated[list[str], keep_order_union, OmitFromInput]]
     reviewed: NotRequired[Annotated[Review, latest_review, OmitFromInput]]
 
 
@@ -68,6 +69,7 @@ class MCPToolsMiddleware(AgentMiddleware[Any, Any, Any]):
         stop_on_error: do not run what follows a failed call of the same turn.
 
     Raises:
+        ConfigError: an argument is not what it must be.
         ConfigError: (on use) a rule asks for approval, and the agent has no checkpointer to wait with.
     """
 
@@ -84,6 +86,10 @@ class MCPToolsMiddleware(AgentMiddleware[Any, Any, Any]):
         stop_on_error: bool = False,
     ) -> None:
         super().__init__()
+        check_provider(provider, "MCPToolsMiddleware")
+        check_count(max_reprompts, "max_reprompts", "MCPToolsMiddleware", least=0)
+        if max_concurrency is not None:
+            check_count(max_concurrency, "max_concurrency", "MCPToolsMiddleware")
         self._provider = provider
         self._gate = CompletionGate(provider, max_reprompts) if gate else None
         self._limit = max_concurrency or provider.settings.max_concurrency

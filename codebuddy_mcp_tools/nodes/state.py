@@ -64,6 +64,19 @@ class MCPAgentState(TypedDict):
     """What a person has answered about the calls of the newest turn."""
 
 
+class MCPAgentInput(TypedDict):
+    """What a run may be started with: the state without what a person has answered.
+
+    Whoever can write a graph's input could approve calls otherwise. Use it where the pieces are put together:
+    `StateGraph(MCPAgentState, input_schema=MCPAgentInput)`.
+    """
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    activated_tools: NotRequired[Annotated[list[str], keep_order_union]]
+    unverified_writes: NotRequired[Annotated[list[Write], merge_writes]]
+    gate_reprompts: NotRequired[int]
+
+
 def value_of(state: Any, key: str) -> Any:
     """A value of a state that is a mapping, a dataclass or a pydantic model; `None` when it has none."""
     return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)

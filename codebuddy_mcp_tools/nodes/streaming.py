@@ -3,11 +3,10 @@
 In `stream_mode="custom"`:
 
     {"type": "mcp_batch_started" | "mcp_batch_finished", "calls": [{"id", "name"}, …]}
-    {"type": "mcp_call_started" | "mcp_call_finished", "id", "name", "server", "tool", "status"}
     {"type": "mcp_unverified_writes", "writes": […]}       when the run ends with them
 
 and from the tools themselves `mcp_progress` and `mcp_log` (see `tools/progress.py`), which also become output deltas
-of the tool's run.
+of the tool's run. Single calls are told in `stream_mode="tools"`, by LangGraph itself.
 """
 
 from __future__ import annotations

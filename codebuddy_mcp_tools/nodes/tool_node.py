@@ -25,6 +25,7 @@ from langgraph.types import Command
 from codebuddy_mcp_tools.errors import ConfigError
 from codebuddy_mcp_tools.nodes.binding import distinct, modifiers_of
 from codebuddy_mcp_tools.nodes.calls import arun_call, run_call
+from codebuddy_mcp_tools.nodes.checks import check_choice, check_count, check_provider
 from codebuddy_mcp_tools.nodes.step import Step, StepRules
 from codebuddy_mcp_tools.nodes.step_input import StepInput, read_input
 from codebuddy_mcp_tools.nodes.turns import running_task
@@ -62,6 +63,7 @@ class MCPToolNode(Runnable[Any, Any]):
             provider's tools were last bound for.
 
     Raises:
+        ConfigError: an argument is not what it must be.
         ConfigError: (on use) a rule asks for approval, and the graph has no checkpointer to wait with.
     """
 
@@ -81,6 +83,10 @@ class MCPToolNode(Runnable[Any, Any]):
         batch: Literal["all", "next"] = "all",
         context_window: int | None = None,
     ) -> None:
+        check_provider(provider, "MCPToolNode")
+        check_choice(batch, "batch", "MCPToolNode", ("all", "next"))
+        if max_concurrency is not None:
+            check_count(max_concurrency, "max_concurrency", "MCPToolNode")
         self.name = name
         self._provider = provider
         self._messages_key = messages_key

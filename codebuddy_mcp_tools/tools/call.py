@@ -185,7 +185,7 @@ class CallPath:
                     arguments,
                     headers=own or None,
                     meta=meta,
-                    on_progress=progress_of(call, self._on_progress),
+                    on_progress=progress_of(call, self._on_progress, self._service.redactor.redact),
                     session=self._session(call),
                 )
 

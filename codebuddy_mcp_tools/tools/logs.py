@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ def logs_during(call: Call, service: MCPService) -> Iterator[None]:
 
     def hear(event: ClientEvent) -> None:
         if event.kind == "log" and event.server == call.info.server and not loop.is_closed():
-            loop.call_soon_threadsafe(deliver, _told(call, event.data), context=context)
+            loop.call_soon_threadsafe(deliver, _told(call, event.data, service.redactor.redact), context=context)
 
     end = service.subscribe(hear)
     try:
@@ -49,7 +49,7 @@ def logs_during(call: Call, service: MCPService) -> Iterator[None]:
         end()
 
 
-def _told(call: Call, data: Any) -> ProgressEvent:
+def _told(call: Call, data: Any, redact: Callable[[str], str]) -> ProgressEvent:
     facts = data if isinstance(data, Mapping) else {}
     name = facts.get("logger")
     return {
@@ -58,11 +58,11 @@ def _told(call: Call, data: Any) -> ProgressEvent:
         "tool": call.info.name,
         "tool_call_id": call.call_id,
         "level": clean_line(str(facts.get("level", "info")), _MAX_NAME),
-        "logger": None if name is None else clean_line(str(name), _MAX_NAME),
-        "message": _text(facts.get("data")),
+        "logger": None if name is None else clean_line(redact(str(name)), _MAX_NAME),
+        "message": _text(facts.get("data"), redact),
     }
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, redact: Callable[[str], str]) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return clean_line(text, MAX_LOG_CHARS)
+    return clean_line(redact(text), MAX_LOG_CHARS)

@@ -26,10 +26,15 @@ progress_sink: ContextVar[Callable[[ProgressEvent], None] | None] = ContextVar("
 """Where a node wants the progress of the calls it runs; besides the custom stream."""
 
 
-def progress_of(call: Call, on_progress: Callable[..., Awaitable[None]] | None) -> Progress | None:
+def progress_of(
+    call: Call, on_progress: Callable[..., Awaitable[None]] | None, redact: Callable[[str], str]
+) -> Progress | None:
     """What to call with `(progress, total, message)` while the call runs; `None` when nobody listens.
 
     Without a listener no progress token is sent, and the server need not report.
+
+    Args:
+        redact: takes secrets out of what the server says.
     """
     sinks = sinks_of_run()
     if not sinks and on_progress is None:
@@ -51,7 +56,7 @@ def progress_of(call: Call, on_progress: Callable[..., Awaitable[None]] | None) 
             "tool_call_id": call.call_id,
             "progress": progress,
             "total": total,
-            "message": clean_line(message, 500) if message else None,
+            "message": clean_line(redact(message), 500) if message else None,
         }
         if not loop.is_closed():  # the caller may have gone while the server still reports
             loop.call_soon_threadsafe(deliver, event, context=context)

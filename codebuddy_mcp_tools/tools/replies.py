@@ -29,6 +29,10 @@ from codebuddy_mcp_tools.types import CallResult, Effect, Outcome, ToolInfo
 if TYPE_CHECKING:
     from codebuddy_mcp_tools.tools.tool import MCPTool
 
+_OUR_HEADERS = frozenset({
+    "accept", "connection", "content-length", "content-type", "host", "mcp-protocol-version", "mcp-session-id",
+    "transfer-encoding",
+})  # fmt: skip
 Sender = Callable[[ToolInfo, Mapping[str, Any], Mapping[str, str] | None], Awaitable[CallResult]]
 
 
@@ -74,7 +78,8 @@ class Call:
             ConfigError: HTTP cannot carry one of them.
         """
         headers = {**self._per_server("mcp_headers"), **(others or {})}
-        problem = header_problem(headers)
+        ours = [name for name in headers if isinstance(name, str) and name.lower() in _OUR_HEADERS]
+        problem = f"header {ours[0]} is set by the connection" if ours else header_problem(headers)
         if problem:
             raise ConfigError(f"{self.named} was not called: {problem}")
         return headers

@@ -11,6 +11,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 from codebuddy_mcp_tools import (
     CompletionGate,
+    MCPAgentInput,
     MCPAgentState,
     MCPToolNode,
     MCPToolsMiddleware,
@@ -60,7 +61,7 @@ def custom_graph(
     stop_on_error: bool = False,
 ) -> Any:
     """A graph put together from our pieces."""
-    graph = StateGraph(MCPAgentState)
+    graph = StateGraph(MCPAgentState, input_schema=MCPAgentInput)
     graph.add_node("model", make_model_node(model, provider, tools=tools))
     graph.add_node("tools", MCPToolNode(provider, tools=tools, stop_on_error=stop_on_error))
     graph.add_node("gate", CompletionGate(provider))

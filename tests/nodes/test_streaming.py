@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from codebuddy_mcp_tools import Settings, ToolProvider
 from codebuddy_mcp_tools.testing import FaultServer
+from tests.nodes import places
 from tests.nodes.scenarios import GO, NO_GATE, TOOLS, call, everywhere, model, provider_of, turn
 
+SECRET = "sk-of-the-server-4711"
 PROGRESS = {"progress": [1, 2, "half"]}
 LOG = {"notify": {"method": "notifications/message",
                   "params": {"level": "warning", "logger": "disk", "data": {"text": "nearly\nfull"}}}}  # fmt: skip
@@ -42,6 +45,21 @@ async def test_progress_and_log_messages_come_with_server_and_tool(place, tmp_pa
     assert log.items() >= {**about, "level": "warning", "logger": "disk"}.items()
     assert "nearly" in log["message"]
     assert "\n" not in log["message"]
+
+
+async def test_secrets_are_taken_out_of_progress_and_log_messages(tmp_path):
+    said = {"method": "notifications/message", "params": {"level": "info", "logger": SECRET, "data": f"key {SECRET}"}}
+    script = speaking({"progress": [1, 2, f"key {SECRET}"]}, {"notify": said}, {"text": "done"})
+    with FaultServer(script) as server:
+        entry = server.stdio_config(env={"KEY": SECRET})
+        async with ToolProvider(
+            {"s": entry}, settings=Settings.model_validate(NO_GATE), state_dir=tmp_path
+        ) as provider:
+            graph = places.whole_agent(model(turn(call("read", "1")), "done"), provider)
+            events = [e async for e in graph.astream(GO, stream_mode="custom")]
+    told = [e for e in events if e["type"] in {"mcp_progress", "mcp_log"}]
+    assert [e["message"] for e in told] == ["key ***", "key ***"]
+    assert SECRET not in repr(events)
 
 
 @everywhere

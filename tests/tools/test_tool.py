@@ -298,7 +298,16 @@ async def test_headers_and_meta_of_a_run_reach_its_calls(tmp_path):
 
 @pytest.mark.parametrize(
     "headers",
-    [{"X-Tenant": "a\r\nEvil: 1"}, {"X Tenant": "a"}, {"X-Tenant": 5}, {"X-Tenant": "é☃"}, "X-Tenant: a", ["a"]],
+    [
+        {"X-Tenant": "a\r\nEvil: 1"},
+        {"X Tenant": "a"},
+        {"X-Tenant": 5},
+        {"X-Tenant": "é☃"},
+        "X-Tenant: a",
+        ["a"],
+        {"Host": "b"},
+        {"content-length": "5"},
+    ],
 )
 async def test_a_header_that_cannot_be_sent_fails_its_call_in_one_line_before_anything_is_sent(headers, tmp_path):
     with FaultServer({"tools": [tool("t")]}) as server:
