@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +36,7 @@ _PACKAGES = (
     "langchain",
     "pydantic",
 )
+_FINDING_LOGGERS = ("codebuddy_mcp_tools.service.registry", "codebuddy_mcp_tools.tools.assembly")
 _COLOURS = {"error": "red", "warning": "yellow", "note": "dim"}
 _DIAGNOSTIC_REMEDY = {
     "error": "correct that line; nothing else in the file is affected",
@@ -66,13 +69,27 @@ def doctor(
 
 def _ask(session: Session) -> tuple[list[ServerStatus], list[Diagnostic], dict[str, int] | None]:
     """Connect; the servers, the rules that do nothing, and what the tools cost."""
-    with status.provider_of(session) as provider:
+    with _only_findings(), status.provider_of(session) as provider:
         status.load(provider)
         infos = [tool.info for tool in provider.tools_now() if hasattr(tool, "info")]
         core = [tool.name for tool in (*provider.core_tools, *provider.catalog.tools())]
         shadowing = report_shadowing(infos, servers=provider.service.names, core_tools=core)
         exposure = provider.catalog.rules.lint(infos, provider.service.names)
         return provider.status(), [*provider.permissions.lint(infos), *exposure, *shadowing], _cost(provider)
+
+
+@contextmanager
+def _only_findings() -> Iterator[None]:
+    """Keeps what is among the findings out of the log, where it would be told a second time."""
+    loggers = [logging.getLogger(name) for name in _FINDING_LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _cost(provider: ToolProvider) -> dict[str, int]:

@@ -72,9 +72,10 @@ class Session:
         return tuple(dict.fromkeys(said))
 
     @property
-    def warnings(self) -> tuple[Diagnostic, ...]:
-        """`diagnostics` without errors: those a provider logs itself."""
-        return tuple(diagnostic for diagnostic in self.diagnostics if diagnostic.severity != "error")
+    def unlogged(self) -> tuple[Diagnostic, ...]:
+        """`diagnostics` without those that a provider logs itself."""
+        logged = {d for d in self.configuration.diagnostics if d.severity != "note"}
+        return tuple(diagnostic for diagnostic in self.diagnostics if diagnostic not in logged)
 
     @cached_property
     def approvals(self) -> ServerApprovals:

@@ -45,7 +45,7 @@ def status(
     Exit code 1: a server that should run does not.
     """
     session = session_of(context)
-    report(session.warnings)
+    report(session.unlogged)
     with provider_of(session, watch=watch) as provider:
         load(provider)
         if watch:

@@ -32,7 +32,7 @@ def list_tools(
 ) -> None:
     """List tools: read or write, how much a model is shown, and the tokens of the full schema and of the stub."""
     session = session_of(context)
-    report(session.warnings)
+    report(session.unlogged)
     name = session.server_name(server) if server is not None else None
     with provider_of(session) as provider:
         tools = [tool for tool in load(provider, name) if hasattr(tool, "info")]

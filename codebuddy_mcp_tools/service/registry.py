@@ -17,7 +17,7 @@ from codebuddy_mcp_tools.policy.audit import log_path
 from codebuddy_mcp_tools.service.admission import ApprovalHandler, Gatekeeper
 from codebuddy_mcp_tools.service.recorder import Recorder
 from codebuddy_mcp_tools.service.server import ConfiguredServer
-from codebuddy_mcp_tools.types import Admission
+from codebuddy_mcp_tools.types import Admission, Diagnostic
 
 logger = logging.getLogger(__name__)
 _UNANSWERED = (Admission.PENDING, Admission.REJECTED)
@@ -51,14 +51,16 @@ class ServerRegistry:
         self._state_dir = state_dir
         self._redactor = redactor
         self._approval_handler = approval_handler
+        self._told: frozenset[Diagnostic] = frozenset()
         self._told_pending: list[str] = []
         self.adopt(configuration)
 
     def adopt(self, configuration: Configuration) -> None:
-        """Put a configuration in force. Reads the stores."""
+        """Put a configuration in force, and name what is newly wrong in it. Reads the stores."""
         self.configuration = configuration
+        known, self._told = self._told, frozenset(d for d in configuration.diagnostics if d.severity != "note")
         for diagnostic in configuration.diagnostics:
-            if diagnostic.severity == "error":
+            if diagnostic in self._told - known:
                 logger.warning("%s", diagnostic)
         settings, workspace = configuration.settings, configuration.workspace
         self.pins = ToolPins(self._state_dir, workspace)

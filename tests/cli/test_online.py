@@ -70,6 +70,20 @@ def test_a_broken_entry_is_told_once(cli, command):
     assert cli.run(command, code=1).stderr.count("should be a valid string") == 1
 
 
+@pytest.mark.parametrize("command", ["status", "tools", "doctor"])
+def test_what_is_wrong_in_the_settings_is_told_once(cli, tracker, command):
+    cli.write("~/.codebuddy/.mcp.json", {"mcpServers": {"tracker": tracker.stdio_config()}})
+    rules = {"dney": ["mcp__tracker"], "deny": ["mcp__tracker__close_*"]}
+    typos = {"permissionMod": "strict", "toolTimeoutMs": "x", "permissions": rules}
+    cli.write("~/.codebuddy/settings.json", typos)
+    result = cli.run(command, code=None)
+    said = "\n".join(
+        line for line in (result.stdout + result.stderr).splitlines() if line.startswith(("error", "warning"))
+    )
+    for word in ('"permissionMod"', '"dney"', '"toolTimeoutMs"', "mcp__tracker__close_*"):
+        assert said.count(word) == 1, said
+
+
 def test_status_as_json_has_everything(online):
     found = {server["name"]: server for server in online.json("status", code=1)}
     assert found["tracker"]["server_info"] == {

@@ -37,6 +37,20 @@ async def test_a_change_of_configuration_reconnects_only_the_servers_it_concerns
         assert a.alive() == []
 
 
+async def test_a_typo_in_the_settings_is_logged_once_and_a_new_one_when_it_comes(tmp_path, caplog):
+    def configured(settings: dict[str, Any]) -> Any:
+        (tmp_path / ".codebuddy" / "settings.json").write_text(json.dumps(settings))
+        return load_configuration(workspace=tmp_path)
+
+    (tmp_path / ".codebuddy").mkdir()
+    service = MCPService(configured({"permissionMod": "strict"}), state_dir=tmp_path / "state")
+    await service.reconfigure(configured({"permissionMod": "strict", "permissions": {"dney": ["mcp__a"]}}))
+    said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert ["permissionMod" in line for line in said] == [True, False]
+    assert "dney" in said[1]
+    await service.aclose()
+
+
 @pytest.mark.parametrize(("policy", "offered"), [("warn", ["t", "u"]), ("block", ["u"])])
 async def test_a_definition_that_changed_is_reported_and_held_back_only_under_block(policy, offered, tmp_path):
     home, workspace = tmp_path / "home", tmp_path / "project"
