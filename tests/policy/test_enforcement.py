@@ -107,7 +107,7 @@ async def test_a_denied_tool_is_neither_bound_nor_found_nor_described(exposure: 
                 assert "does wipe" not in str(getattr(answer, "content", answer))
 
 
-@pytest.mark.parametrize(("rule", "said"), [("ask", "permissions.ask"), ("deny", "no tool is named")])
+@pytest.mark.parametrize(("rule", "said"), [("ask", "permissions.ask"), ("deny", "denied by the permission rules")])
 async def test_a_call_through_execute_tool_is_decided_like_a_direct_one(rule: str, said: str, tmp_path: Path) -> None:
     settings = Settings.model_validate({"permissions": {rule: ["mcp__s__wipe"]}, "callStyle": "execute"})
     with FaultServer(script("wipe", "keep")) as server:
